@@ -264,3 +264,25 @@ def test_rows_in_any_order_give_the_same(database: Path) -> None:
         "INSERT INTO rocpd_kernel_dispatch{s} SELECT * FROM shuffled ORDER BY id",
     )
     assert ask(database, query) == [before]
+
+
+def test_streams_that_share_a_queue_overlap_once_for_each_kernel(database: Path) -> None:
+    (ordered,) = ask(database, "SELECT op_id, start_ns, dur_ns FROM gpu_ops WHERE kind = 'kernel' ORDER BY start_ns")
+    (before,) = ask(database, "SELECT defect FROM defects WHERE defect = 'overlap-in-queue'")
+    assert before == []
+    early = ordered[1][1] - ordered[0][1] - ordered[0][2] + 300
+    change(
+        database,
+        "UPDATE rocpd_kernel_dispatch{s} SET stream_id = 100 + id, queue_id = 1",
+        f"UPDATE rocpd_kernel_dispatch{{s}} SET start = start - {early} WHERE start = {ordered[1][1]}",
+    )
+    defects, streams, queues = ask(
+        database,
+        "SELECT defect_count, example FROM defects WHERE defect = 'overlap-in-queue'",
+        "SELECT count(DISTINCT stream) FROM gpu_ops WHERE kind = 'kernel'",
+        """SELECT DISTINCT args ->> '$.queue' FROM event_args
+            JOIN gpu_ops ON gpu_ops.op_id = event_args.event_id WHERE kind = 'kernel'""",
+    )
+    assert defects == [(1, "by up to 300 ns")]
+    assert streams == [(len(ordered),)]
+    assert queues == [("1",)]

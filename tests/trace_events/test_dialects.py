@@ -284,6 +284,24 @@ def test_unitrace_is_not_taken_for_pytorch() -> None:
     assert recorded_by(tables) == ("unitrace", "intel", "chrome")
 
 
+def test_arrows_of_two_ranks_with_equal_numbers_stay_apart() -> None:
+    first = 4_294_967_295
+    events: list[Event] = []
+    for rank, name in enumerate(("zeCommandListAppendLaunchKernel", "urEnqueueKernelLaunch")):
+        device, thread = first - rank, 70 + rank
+        events += [
+            process(device, f"DEVICE<host0>[Intel Data Center GPU Max 1550] 0:4{rank}:0.0 #{rank}"),
+            drawn(thread, thread, name, 1_000.5, 4.0, cat="cpu_op", args={"id": 5}),
+            drawn(device, 1, f"gemm{rank}", 1_010.25, 7.5, cat="gpu_op", args={"id": 5}),
+            arrow("s", f"Flow_H2D_5_{rank}", 5, thread, thread, 1_000.5),
+            arrow("t", f"Flow_H2D_5_{rank}", 5, device, 1, 1_010.25),
+        ]
+    assert {work[1]: work[-1] for work in works(tables_of(*events))} == {
+        "gemm0": "zeCommandListAppendLaunchKernel",
+        "gemm1": "urEnqueueKernelLaunch",
+    }
+
+
 # TensorFlow 1 -------------------------------------------------------------------------------------------------------
 
 

@@ -232,7 +232,7 @@ _ALLOCATED = TopQuestion(
     only="place = 'device'",
     has_steps=False,
     missing="Allocations on devices were not recorded: profile_memory=True of torch.profiler.profile, or "
-    "`nsys profile --cuda-memory-usage=true`.",
+    "`nsys profile --cuda-memory-usage=true` or, for AMD's devices, `rocprofv3 --memory-allocation-trace`.",
 )
 
 _COUNTERS = TopQuestion(

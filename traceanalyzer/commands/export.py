@@ -138,6 +138,9 @@ def manifest_of(parts: list[TracePart], names: list[str]) -> bytes:
         if files:
             # What the first file writes as T + offset is T here: each counts from its own base.
             offset_ns = part.base_ns - parts[0].base_ns
+            if not part.shares_clock_with(parts[0]):
+                offset_ns += parts[0].first_ns - part.first_ns
+                file["machine"]["name"] += ", drawn from the same start: its clock cannot be compared"
             file["clocks"] = {"sync_to": {"file": names[0]}, "offset_ns": offset_ns}
         files.append(file)
     return json.dumps({"perfetto_manifest": {"version": 1, "files": files}}, indent=1).encode()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
 from traceanalyzer.store.stored_trace import StoredTrace
 
+# Times before 2001 count from the start of a machine or a recording.
+_SINCE_EPOCH_NS = 10**18
+_SINCE_BOOT = "rocprof"
 _WINDOW = re.compile(r"(\d+(?:\.\d{1,6})?)-(\d+(?:\.\d{1,6})?)")
 
 
@@ -22,6 +25,19 @@ class TracePart:
     first_ns: int  # when the trace begins: viewers count from here
     base_ns: int  # added to every time of the file
     window_ns: tuple[int, int] | None = None
+    host: str | None = None
+    recorder: str | None = None
+
+    def shares_clock_with(self, other: TracePart) -> bool:
+        """Return whether times of two traces may be compared: those since the Unix epoch, or of one machine's clock."""
+        if min(self.first_ns, other.first_ns) > _SINCE_EPOCH_NS:
+            return True
+        is_since_boot = max(self.first_ns, other.first_ns) <= _SINCE_EPOCH_NS
+        if self.host and other.host:
+            return is_since_boot and self.host == other.host
+        # AMD's recorders count from the start of the machine, and most of their files do not name it.
+        of_amd = _SINCE_BOOT in (self.recorder, other.recorder)
+        return is_since_boot and (not of_amd or self.trace.path == other.trace.path)
 
 
 def parts_of(
@@ -31,8 +47,11 @@ def parts_of(
 
     `window` is `A-B`, milliseconds since the trace's start. Raises TraceAnalyzerError for what the run does not hold.
     """
-    facts = run.connection.sql("SELECT trace_id, first_ns, base_ns FROM canonical.traces").fetchall()
-    starts = {trace_id: (first_ns or 0, base_ns or 0) for trace_id, first_ns, base_ns in facts}
+    facts = run.connection.sql("SELECT trace_id, first_ns, base_ns, host, recorder FROM canonical.traces").fetchall()
+    starts = {
+        trace_id: (first_ns or 0, base_ns or 0, None, host, recorder)
+        for trace_id, first_ns, base_ns, host, recorder in facts
+    }
     parts = [
         TracePart(trace, trace_id, *starts[trace_id])
         for trace_id, trace in enumerate(run.traces)
@@ -58,9 +77,7 @@ def at_window(part: TracePart, window: str) -> TracePart:
     first, last = (round(float(text) * 1e6) for text in match.groups()) if match else (0, 0)
     if last <= first:
         raise TraceAnalyzerError(f"{window!r} is no window", "--window", "two times in ms, for example 120.5-180")
-    return TracePart(
-        part.trace, part.trace_id, part.first_ns, part.base_ns, (part.first_ns + first, part.first_ns + last)
-    )
+    return replace(part, window_ns=(part.first_ns + first, part.first_ns + last))
 
 
 def _of_step(run: Run, part: TracePart, step: int) -> TracePart:
@@ -75,4 +92,4 @@ def _of_step(run: Run, part: TracePart, step: int) -> TracePart:
         ).fetchall()[0]
         hint = "the trace has no steps" if known[0] is None else f"its steps are {known[0]} to {known[1]}"
         raise TraceAnalyzerError(f"step {step} is not in {part.trace.trace}", "--step", hint)
-    return TracePart(part.trace, part.trace_id, part.first_ns, part.base_ns, (first_ns, last_ns))
+    return replace(part, window_ns=(first_ns, last_ns))

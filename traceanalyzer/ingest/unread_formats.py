@@ -33,17 +33,17 @@ _DEVICE_PROCESSES = (
     UnreadFormat(
         "JSON of rpd2tracing (AMD's rocmProfileData)",
         re.compile(r"^GPU\d+$"),
-        "give the .rpd file itself, or record with rocprofv3 --runtime-trace",
+        "no kernel and no copy is drawn in it; give the .rpd file itself, or record with rocprofv3 --runtime-trace",
     ),
     UnreadFormat(
         "a trace_view.json of Ascend's profiler",
         re.compile(r"^(Ascend Hardware|HCCL)\b"),
-        "record it again with NPU activity, and give the trace_view.json as the profiler wrote it",
+        "its tasks are not there; record with NPU activity, and give the trace_view.json as the profiler wrote it",
     ),
     UnreadFormat(
         "a timeline of TensorFlow 1",
         re.compile(r"(/(device:)?gpu:\d+(/stream:\S+)? Compute\b|/gpu:\d+/(memcpy|stream:\S+)\b)", re.IGNORECASE),
-        "record with the profiler of TensorFlow 2 or with nsys profile -t cuda,nvtx",
+        "its device has no slices; record again with RunOptions.FULL_TRACE, or with the profiler of TensorFlow 2",
     ),
     UnreadFormat(
         "a Chrome trace of JAX or TensorFlow",
@@ -77,7 +77,7 @@ _DATABASES = (
     UnreadFormat(
         "a database of Ascend's profiler",
         re.compile(r"^(STRING_IDS|CANN_API|TASK)$"),
-        "look at it in MindStudio Insight",
+        "give the trace_view.json that the profiler writes beside it, or export one: msprof --export=on",
     ),
     UnreadFormat("a database of nvprof", re.compile(r"^StringTable$"), "record the job with nsys profile -t cuda,nvtx"),
 )

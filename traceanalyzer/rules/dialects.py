@@ -30,6 +30,7 @@ _WORDS = {
     "NVLink": "Infinity Fabric",
     "NCCL": "RCCL",
     "CUDA": "HIP",
+    "cuBLASLt": "hipBLASLt",
     "cuBLAS": "hipBLAS",
     "cuDNN": "MIOpen",
 }

@@ -39,7 +39,7 @@ BUCKET_WORDS = {
     "dev.d2d": "waiting for a copy on the device",
     "dev.memset": "waiting for a memset",
     "dev.dispatch": "launch latency between kernels",
-    "dev.graph_gap": "gap inside a CUDA graph",
+    "dev.graph_gap": "gap inside a graph replay",
     "dev.unresolved": "unattributed idle",
     "edge.no_launch": "launch not in the trace",
     "edge.head": "before the first compute kernel",

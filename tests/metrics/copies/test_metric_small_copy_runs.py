@@ -67,3 +67,13 @@ def test_copies_within_the_device_make_runs_too() -> None:
     ops = OPS.replace("HtoD", "DtoD").replace("DtoH", "DtoD")
     kinds = "SELECT copy_kind, run_copies, count(*) FROM small_copy_runs GROUP BY ALL ORDER BY run_copies"
     assert ask(connect(host_slices=CALLS, gpu_ops=ops), kinds) == [("DtoD", 2, 4), ("DtoD", 3, 3)]
+
+
+def test_short_copies_of_unknown_size_are_small() -> None:
+    copies = """
+op_id  kind    copy_kind  size_bytes  start_ns  dur_ns  launch_id
+1      memcpy  DtoD       -           100       6000    1
+2      memcpy  DtoD       -           7000      4700    2
+3      memcpy  DtoD       -           12000     6001    3
+"""
+    assert ask(connect(host_slices=CALLS, gpu_ops=copies), RUNS) == [(1, "DtoD", 1, 1, 2), (2, "DtoD", 1, 2, 2)]

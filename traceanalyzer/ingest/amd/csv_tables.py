@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pc_csv
 
-from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import device_row
+from traceanalyzer.ingest.amd.csv_processes import CsvProcess, batches_of, numbers, processes_in
 from traceanalyzer.ingest.amd.csv_sets import leader_of, set_of
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.recording import (
@@ -35,27 +33,29 @@ from traceanalyzer.ingest.nsys.masks import Column
 
 _AXES = ("x", "y", "z")
 _DIGITS = re.compile(r"\d{1,9}")
-_BLOCK_BYTES = 4 * 2**20
 
 
 def csv_recordings(path: Path) -> Iterator[ProcessRecording]:
     """Yield the trace of a set of tables that one leads, or of one that is given alone."""
     tables = set_of(path)
-    yield CsvRecording(tables if leader_of(path) == path else {path: tables[path]})
+    tables = tables if leader_of(path) == path else {path: tables[path]}
+    processes = processes_in(tables)
+    for number, process in enumerate(processes):
+        yield CsvRecording(tables, process, is_first=number == 0, many=len(processes) > 1)
 
 
 class CsvRecording:
-    """One process, as a set of tables shows it."""
+    """One process, as a set of tables shows it; rows that name no process go with the first one."""
 
-    def __init__(self, tables: Mapping[Path, str]) -> None:
+    def __init__(self, tables: Mapping[Path, str], process: CsvProcess, *, is_first: bool, many: bool) -> None:
         self._tables = tables
+        self._process, self._is_first, self._many = process, is_first, many
         self.defects = AmdDefects()
-        self.folder = "0"
+        self.folder = f"pid{process.label}" if many else "0"
         self.row_count = 0
         self._agents = self._read_agents()
         self.devices: Sequence[Mapping[str, object]] = self._gpus()
-        pids = [pid for file in self._of("api") for pid in self._first_numbers(file, "process_id")]
-        self.identity = Identity("rocprof", "rocprofv3, CSV", pids[0] if pids else None, None)
+        self.identity = Identity("rocprof", "rocprofv3, CSV", process.pid, None)
         self.metadata: Mapping[str, object] = {"rocprof.tables": [file.name for file in tables]}
         self._names, self._kinds = NameCodes(), NameCodes()
         self._devices_by_number = False
@@ -69,31 +69,17 @@ class CsvRecording:
         return [file for file, known in self._tables.items() if known == kind]
 
     def _batches(self, file: Path) -> Iterator[pa.RecordBatch]:
-        """Yield a table as texts, columns in small letters; rows of another length are left out and counted."""
-
-        def refuse(row: pc_csv.InvalidRow) -> Literal["skip"]:
-            self.defects.add("unreadable-record", example=f"{file.name}: {row.text[:200]}")
-            return "skip"
-
-        try:
-            with file.open("rb") as opened:
-                header = next(iter(_header(file)), [])
-                names = [name.strip().lower() for name in header]
-                with pc_csv.open_csv(
-                    opened,
-                    pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
-                    pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
-                    pc_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-                ) as reader:
-                    yield from reader
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            self.defects.add("unreadable-rows", example=f"{file.name}: {str(error)[:200]}")
-
-    def _first_numbers(self, file: Path, column: str) -> list[int]:
-        for batch in self._batches(file):
-            if column in batch.schema.names and batch.num_rows:
-                return [number for number in integers(_numbers(batch, column))[:1].tolist() if number >= 0]
-        return []
+        """Yield the process's rows of a table as texts, columns in small letters."""
+        for batch in batches_of(file, self.defects):
+            if not self._many or self._tables[file] == "agent":
+                yield batch
+                continue
+            own = self._process.owns(batch, is_first=self._is_first)
+            if own is not None:
+                yield batch.filter(own)
+            elif self._is_first:
+                self.defects.add("unknown-process", batch.num_rows, file.name)
+                yield batch
 
     def _read_agents(self) -> list[dict[str, str]]:
         rows: list[dict[str, str]] = []
@@ -141,14 +127,14 @@ class CsvRecording:
             for batch in self._batches(file):
                 functions, domains = batch.column("function"), batch.column("domain")
                 kinds = [self._kinds.code(str(domain)) for domain in domains.to_pylist()]
-                start, end = _numbers(batch, "start_timestamp"), _numbers(batch, "end_timestamp")
+                start, end = numbers(batch, "start_timestamp"), numbers(batch, "end_timestamp")
                 first, last = integers(start), integers(end)
                 self.defects.add("no-times", int(((first <= 0) | (last <= 0)).sum()), file.name)
                 self.defects.add("negative-duration", int(((last < first) & (last > 0)).sum()), file.name)
-                correlation = _numbers(batch, "correlation_id")
+                correlation = numbers(batch, "correlation_id")
                 columns: dict[str, Column] = {
                     "slice_id": self._ids(batch.num_rows),
-                    "thread": _numbers(batch, "thread_id"),
+                    "thread": numbers(batch, "thread_id"),
                     "start_ns": start,
                     "dur_ns": pa.array(np.where((first > 0) & (last > first), last - first, 0)),
                     "kind": pa.array(kinds, pa.int64()),
@@ -184,23 +170,48 @@ class CsvRecording:
             for batch in self._batches(file):
                 columns = self._work_columns(batch, file) | {
                     "device": self._device_of(batch.column("agent_id")),
-                    "queue": _numbers(batch, "queue_id"),
+                    "queue": numbers(batch, "queue_id"),
                     "name": batch.column("kernel_name").dictionary_encode(),
-                    "registers_per_thread": _numbers(batch, "vgpr_count"),
-                    "shared_memory_bytes": _numbers(batch, "lds_block_size"),
-                    "scratch_bytes": _numbers(batch, "scratch_size"),
-                    "dispatch": _numbers(batch, "dispatch_id"),
-                    "graph_id": unless_zero(_numbers(batch, "graph_exec_id")),
-                    "graph_node_id": unless_zero(_numbers(batch, "graph_node_id")),
+                    "registers_per_thread": numbers(batch, "vgpr_count"),
+                    "shared_memory_bytes": numbers(batch, "lds_block_size"),
+                    "scratch_bytes": numbers(batch, "scratch_size"),
+                    "dispatch": numbers(batch, "dispatch_id"),
+                    "graph_id": unless_zero(numbers(batch, "graph_exec_id")),
+                    "graph_node_id": unless_zero(numbers(batch, "graph_node_id")),
                 }
                 for axis in _AXES:
-                    block = _numbers(batch, f"workgroup_size_{axis}")
+                    block = numbers(batch, f"workgroup_size_{axis}")
                     columns[f"block_{axis}"] = block
-                    columns[f"grid_{axis}"] = groups_of(_numbers(batch, f"grid_size_{axis}"), block)
+                    columns[f"grid_{axis}"] = groups_of(numbers(batch, f"grid_size_{axis}"), block)
                 yield work_batch(batch.num_rows, columns)
+        if not self._of("kernel"):
+            yield from self._counted_dispatches()
         for file in self._of("copy"):
             for batch in self._batches(file):
                 yield self._copy_rows(batch, file)
+
+    def _counted_dispatches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the dispatches that counters name, once each; other tables repeat them for other counters."""
+        seen: set[int] = set()
+        for file in self._of("counter")[:1]:
+            for rows in self._batches(file):
+                numbered, places = np.unique(integers(numbers(rows, "dispatch_id")), return_index=True)
+                listed = zip(numbered.tolist(), places.tolist(), strict=True)
+                batch = rows.take(pa.array(sorted(place for number, place in listed if number not in seen), pa.int64()))
+                seen.update(numbered.tolist())
+                names = "kernel_name" if "kernel_name" in batch.schema.names else "dispatch_id"
+                columns = self._work_columns(batch, file) | {
+                    "queue": numbers(batch, "queue_id"),
+                    "name": batch.column(names).dictionary_encode(),
+                    "registers_per_thread": numbers(batch, "vgpr_count"),
+                    "shared_memory_bytes": numbers(batch, "lds_block_size"),
+                    "scratch_bytes": numbers(batch, "scratch_size"),
+                    "dispatch": numbers(batch, "dispatch_id"),
+                }
+                if "agent_id" in batch.schema.names:
+                    columns["device"] = self._device_of(batch.column("agent_id"))
+                yield work_batch(batch.num_rows, columns)
+        self.defects.add("serialised-by-counters", int(bool(seen)), f"{len(seen)} dispatches")
 
     def _copy_rows(self, batch: pa.RecordBatch, file: Path) -> pa.RecordBatch:
         directions = batch.column("direction")
@@ -215,13 +226,13 @@ class CsvRecording:
         return work_batch(batch.num_rows, columns)
 
     def _work_columns(self, batch: pa.RecordBatch, file: Path) -> dict[str, Column]:
-        start, end = (_numbers(batch, f"{edge}_timestamp") for edge in ("start", "end"))
+        start, end = (numbers(batch, f"{edge}_timestamp") for edge in ("start", "end"))
         first, last = integers(start), integers(end)
         self.defects.add("negative-duration", int(((last < first) & (first > 0)).sum()), file.name)
-        correlation = _numbers(batch, "correlation_id")
+        correlation = numbers(batch, "correlation_id")
         return {
             "op_id": self._ids(batch.num_rows),
-            "stream": _numbers(batch, "stream_id"),
+            "stream": numbers(batch, "stream_id"),
             "start_ns": start,
             "end_ns": pa.array(np.maximum(first, last)),
             "correlation": unless_zero(correlation),
@@ -237,7 +248,7 @@ class CsvRecording:
             sums: dict[tuple[str, str, str, int], float] = {}
             for batch in self._batches(file):
                 columns = ("dispatch_id", "counter_name", "kernel_name")
-                starts = integers(_numbers(batch, "start_timestamp")).tolist()
+                starts = integers(numbers(batch, "start_timestamp")).tolist()
                 texts = [batch.column(name).to_pylist() if name in batch.schema.names else starts for name in columns]
                 for dispatch, counter, kernel, start, value in zip(
                     *texts, starts, batch.column("counter_value").to_pylist(), strict=True
@@ -260,23 +271,3 @@ class CsvRecording:
                     }
                 ),
             )
-
-
-def _header(file: Path) -> Iterator[list[str]]:
-    import csv
-
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
-        for row in csv.reader(lines):
-            yield row
-            return
-    raise TraceAnalyzerError("the file is empty", file, "record it again")
-
-
-def _numbers(batch: pa.RecordBatch, column: str) -> Column:
-    """Return a column of numbers; NULL where the table has no such column, and for what is no number."""
-    if column not in batch.schema.names:
-        return pa.nulls(batch.num_rows, pa.int64())
-    texts = pc.utf8_trim_whitespace(batch.column(column))
-    is_number = pc.match_substring_regex(texts, r"^-?\d{1,18}$")
-    numbers: Column = pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
-    return numbers

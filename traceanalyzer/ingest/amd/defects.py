@@ -38,6 +38,10 @@ KINDS = {
     "unknown-kind": ("note", "records of a kind that is not known; they were left out"),
     "unknown-operation": ("loss", "a record names an operation beyond the list of its kind; it has no name"),
     "bad-json": ("loss", "a text that should be JSON is none; what it says is unknown"),
+    "unknown-process": (
+        "note",
+        "rows do not say which of several processes they are of; they are shown with the first one",
+    ),
     "repeated-dispatch": ("note", "dispatches share their number; all of them are kept"),
     "replayed-dispatch": (
         "note",

@@ -153,7 +153,9 @@ class ProcessSlices:
         rows = np.flatnonzero(is_call & (correlation > 0))
         if len(rows):
             operator, annotation, *_ = (ids[rows] for ids in nearest)
-            found = Calls(correlation[rows], start[rows], (slice_id[rows], operator, annotation))  # type: ignore[arg-type]
+            wanted = correlation[rows]
+            narrow = wanted.astype(np.uint32 if int(wanted.max()) < 2**32 else np.int64)
+            found = Calls(narrow, start[rows], (slice_id[rows], operator, annotation))
             self._launches.add(0, found)
 
     def _numbers(self, thread: Int) -> Int:

@@ -190,16 +190,17 @@ COUNTERS = pa.schema(_COUNTERS)
 class Lookup:
     """Finds the places of ids among known ones, which may be in any order; the first of equal ones counts."""
 
-    def __init__(self, ids: Int) -> None:
+    def __init__(self, ids: npt.NDArray[Any]) -> None:
         self.count = len(ids)
         # Ids that are counted without gaps need no search.
         self._first = int(ids[0]) if self.count else 0
-        self._is_counted = self.count > 0 and bool((np.diff(ids) == 1).all())
+        spans_all = self.count > 0 and int(ids[-1]) - self._first == self.count - 1
+        self._is_counted = spans_all and bool((ids[1:] > ids[:-1]).all())
         self._order: npt.NDArray[Any] = np.empty(0, np.int64)
         self._sorted: npt.NDArray[Any] = np.empty(0, np.int64)
         if self.count and not self._is_counted:
             self._order = np.argsort(ids, kind="stable")
-            self._sorted = ids[self._order]
+            self._sorted = ids[self._order].astype(np.int64, copy=False)
 
     def find(self, wanted: Column | Int) -> Int:
         """Return the place of each id, NONE for those that are unknown or NULL."""

@@ -214,7 +214,7 @@ def _equal(texts: Column, text: str) -> npt.NDArray[np.bool_]:
     return flags(pc.call_function("equal", [texts, pa.scalar(text)]))
 
 
-_NARROW = np.iinfo(np.uint32).max
+_NARROW = (np.uint16, np.uint32)
 
 
 class RocpdEvents:
@@ -225,11 +225,10 @@ class RocpdEvents:
         for batch in batches:
             for name, parts in pieces.items():
                 parts.append(_narrowed(integers(batch.column(name))))
-        ids, self._category, self._stack = (
-            np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in pieces.values()
-        )
+        # One after the other, as each is there twice for a moment.
+        ids, self._category, self._stack = (_joined(pieces.pop(name)) for name in ("id", "category_id", "stack_id"))
         self.count = len(ids)
-        self._lookup = Lookup(ids.astype(np.int64, copy=False))
+        self._lookup = Lookup(ids)
         self._said: dict[str, Column] = {}
         self._said_at: dict[str, Lookup] = {}
 
@@ -293,6 +292,11 @@ def parsed(text: str | None, defects: AmdDefects) -> dict[str, Any]:
 
 
 def _narrowed(numbers: Int) -> npt.NDArray[Any]:
-    """Return numbers in half as many bytes where they fit; what is no id becomes 0."""
+    """Return numbers in as few bytes as they take; what is no id becomes 0."""
     known = np.where(numbers < 0, 0, numbers)
-    return known.astype(np.uint32) if not len(known) or int(known.max()) <= _NARROW else known
+    largest = int(known.max()) if len(known) else 0
+    return known.astype(next((kind for kind in _NARROW if largest <= np.iinfo(kind).max), np.int64))
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -282,7 +282,7 @@ class _TraceWriter:
             "path": str(self._path),
             "format": identity.format,
             "recorder": identity.recorder,
-            "framework": recognise_framework(self._connection, sink),
+            "framework": recognise_framework(self._connection, sink, vendor=identity.vendor),
             "producer": identity.producer,
             "vendor": identity.vendor,
             "host": identity.host,

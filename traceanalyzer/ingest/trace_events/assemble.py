@@ -312,7 +312,9 @@ class Assembler:
         metadata = self._parts.document.metadata
         recorder = self._recorder
         by_pytorch = recorder is None and (is_of_pytorch(metadata, devices, processes) or has_pytorch_events)
-        framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
+        vendors = {device["vendor"] for device in devices}
+        vendor = vendors.pop() if len(vendors) == 1 else None
+        framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch, vendor=vendor)
         recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
         if recorder is not None and recorder.recorder == "tensorflow" and framework in (None, "cuda"):
             framework = "tensorflow"  # its timelines name operations, and no process that they would show it by

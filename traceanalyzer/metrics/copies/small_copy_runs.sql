@@ -1,8 +1,9 @@
 -- One row per small copy that the host launches right after another one of the same direction.
 --
 -- A run is a sequence of copies of at most 64 KiB each, between host and device or within the device, that the host
--- launches with no other work for this device in between, and without waiting for any of them. Up to this size a copy takes about as long as a copy
--- of nothing, so one copy could carry the run. Copies that stand alone have no row.
+-- launches with no other work for this device in between, and without waiting for any of them. Up to this size a copy
+-- takes about as long as a copy of nothing, so one copy could carry the run. Where the size was not recorded, as of the
+-- copies of a graph in AMD's RPD, a copy of at most 6 µs counts as small. Copies that stand alone have no row.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -11,12 +12,18 @@
 --   device      INTEGER  device
 --   op_id       BIGINT   the copy (gpu_ops.op_id)
 --   copy_kind   VARCHAR  HtoD, DtoH or DtoD
---   size_bytes  BIGINT   bytes copied
+--   size_bytes  BIGINT   bytes copied; NULL: not recorded
 --   start_ns    BIGINT   start of the copy on the device
 --   run         BIGINT   op_id of the run's first copy
 --   place       BIGINT   place of the copy in its run, from 1
 --   run_copies  BIGINT   copies in the run
-WITH waited AS (
+WITH small AS (
+    SELECT trace_id, op_id
+    FROM gpu_ops
+    WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD')
+      AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
+),
+waited AS (
     SELECT DISTINCT trace_id, wait_id
     FROM host_waits
 ),
@@ -29,18 +36,20 @@ launched AS (
         ops.start_ns,
         calls.start_ns AS called_ns,
         CASE
-            WHEN ops.copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND ops.size_bytes <= 65536 AND waited.wait_id IS NULL THEN ops.copy_kind
+            WHEN small.op_id IS NOT NULL AND waited.wait_id IS NULL THEN ops.copy_kind
         END AS small_kind
     FROM gpu_ops AS ops
     JOIN host_slices AS calls
       ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     LEFT JOIN waited
            ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
+    LEFT JOIN small
+           ON small.trace_id = ops.trace_id AND small.op_id = ops.op_id
     -- Programs with few such copies have no runs that matter.
     WHERE (ops.trace_id, ops.device) IN (
         SELECT (trace_id, device)
         FROM gpu_ops
-        WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND size_bytes <= 65536
+        SEMI JOIN small USING (trace_id, op_id)
     )
 ),
 ordered AS (

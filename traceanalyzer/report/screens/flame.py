@@ -19,7 +19,7 @@ _MISSING = {
     "host": "no host slices were recorded",
     "idle": "no device waited, or none ran",
     "memory": "allocations were not recorded: profile_memory=True of torch.profiler.profile records them, and "
-    "`nsys profile --cuda-memory-usage=true`",
+    "`nsys profile --cuda-memory-usage=true` or, for AMD's devices, `rocprofv3 --memory-allocation-trace`",
 }
 
 

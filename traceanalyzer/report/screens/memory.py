@@ -46,7 +46,8 @@ def sections(memory: MemoryOfRun, run: str) -> list[Section]:
     head = Heading(run, (Text("memory of the devices"),))
     if not memory.peaks:
         nothing = "No allocations on devices were recorded. A profiler records them where it is asked to:"
-        code = Code("torch.profiler.profile(profile_memory=True)\nnsys profile --cuda-memory-usage=true …")
+        commands = ("nsys profile --cuda-memory-usage=true …", "rocprofv3 --memory-allocation-trace …")
+        code = Code("\n".join(("torch.profiler.profile(profile_memory=True)", *commands)))
         return [Section((head, Paragraph(nothing, role="caution"), code))]
     opening = Section((head, Paragraph(_in_words(memory.peaks[0], several=len(memory.peaks) > 1))))
     tables = []

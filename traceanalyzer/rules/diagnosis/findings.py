@@ -113,7 +113,7 @@ def build_finding(
     The message takes its numbers from the row `said`, where there is one, instead of the verdict's.
     """
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
-    dialect = _dialect(run, trace)
+    dialect = dialect_at(run, trace)
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
@@ -164,7 +164,7 @@ def build_finding(
 def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
     """Return the explanation of a verdict, to stand under the finding that it explains, without its evidence."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
-    dialect = _dialect(run, trace)
+    dialect = dialect_at(run, trace)
     return AttachedExplanation(
         rule=rule.id,
         title=spoken(rule.title, dialect),
@@ -340,13 +340,14 @@ def ranged(messages: Sequence[str]) -> str:
     return _NUMBER.sub(range_of, messages[0])
 
 
-def _dialect(run: RunPlaces, trace: str | None) -> str | None:
+def dialect_at(run: RunPlaces, trace: str | None) -> str | None:
+    """Return the dialect of a trace; None: that of the run's first one."""
     return run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
 
 
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
     """Return the fixes that apply, in the names of the device's vendor."""
-    dialect = _dialect(run, verdict.place.trace)
+    dialect = dialect_at(run, verdict.place.trace)
     fixes = (in_dialect(_fix(verdict.rule.fixes[index], verdict.row), dialect) for index in verdict.fix_order)
     return tuple(fix for fix in fixes if is_possible(fix, dialect))
 

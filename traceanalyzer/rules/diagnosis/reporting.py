@@ -35,6 +35,7 @@ from traceanalyzer.rules.diagnosis.attaching import Explained
 from traceanalyzer.rules.diagnosis.findings import (
     build_explanation,
     build_finding,
+    dialect_at,
     merge_ranks,
     sort_findings,
     with_evidence,
@@ -43,6 +44,7 @@ from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened, judged_ledgers, pooled_ledger
 from traceanalyzer.rules.diagnosis.planning import Planned
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
+from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.pooled_savings import selected_over_all
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -312,7 +314,7 @@ def _outcome(
         reasons = {"reason": "refined", "detail": f"{refined[key]} says the same more exactly"}
     return Outcome(
         rule=verdict.rule.id,
-        title=verdict.rule.title,
+        title=spoken(verdict.rule.title, dialect_at(run, verdict.place.trace)),
         state=state,
         trace=verdict.place.trace,
         rank=run.ranks.get(verdict.place.trace or ""),

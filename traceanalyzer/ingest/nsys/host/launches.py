@@ -21,7 +21,7 @@ LINKS = ("launch_id", "cpu_op_id", "annotation_id")
 class Calls:
     """Some calls of one process: correlation ids, starts, and what LINKS says."""
 
-    correlation: npt.NDArray[np.uint32]
+    correlation: npt.NDArray[Any]
     start_ns: Int
     links: tuple[Int, ...]
 

@@ -1,10 +1,11 @@
 -- The call that each arrow between host and device begins in, and the work that it ends at. An arrow begins at a time
 -- within its call and ends at the start of its work. Where the file has whole microseconds only, so do its arrows, and
--- $unit is 1000. Several arrows that end at one time of a lane belong to the works there in their order.
+-- $unit is 1000. Arrows are told apart by their numbers and their categories, which name the rank where several ranks
+-- are in a file. Several arrows that end at one time of a lane belong to the works there in their order.
 CREATE OR REPLACE TABLE links AS
 WITH begins AS (
     SELECT
-        coalesce(id, id2 ->> '$.local', id2 ->> '$.global') AS flow,
+        struct_pack(id := coalesce(id, id2 ->> '$.local', id2 ->> '$.global'), category := raw_category) AS flow,
         pid,
         tid,
         start_ns
@@ -28,7 +29,7 @@ launching AS (
 ),
 ends AS (
     SELECT
-        coalesce(id, id2 ->> '$.local', id2 ->> '$.global') AS flow,
+        struct_pack(id := coalesce(id, id2 ->> '$.local', id2 ->> '$.global'), category := raw_category) AS flow,
         pid,
         tid,
         start_ns // $unit AS instant,
