@@ -94,3 +94,13 @@ def test_time_between_programs_is_python_where_frames_are_and_the_frameworks_whe
     shares = {bucket: ns / ledger.window_ns for bucket, ns in ledger.buckets if ns}
     assert "host.other" not in shares
     assert shares["host.python"] > 0.5
+
+
+@pytest.mark.check
+def test_a_device_that_only_copies_is_no_device_that_waits(tmp_path: Path) -> None:
+    copies = [(n * MS, 10 * US, "MemcpyH2D", {"correlation_id": 200 + n}) for n in range(40)]
+    other = PlaneMaker("/device:GPU:1").line(3, "Stream #3", copies)
+    host = PlaneMaker("/host:CPU").line(-5, "python", [*programs(30), *calls(30)])
+    diagnosis = diagnose(space(host, gpu(30), other), tmp_path)
+    assert [ledger.device for ledger in diagnosis.ledgers] == [0]
+    assert "edge.tail" not in dict(diagnosis.not_explained)

@@ -26,6 +26,11 @@ EXPECTED = {
         "GPUs busy with compute",
         {"rank-compute-imbalance"},
     ),
+    "jax07_mi300x8_conv_roctracer": (
+        {"program-gaps", "data-movement-fusions"},
+        "GPU busy with compute 22.8 % of the time.",
+        {"tq-host-after-gpu"},
+    ),
     "jax08_mi300_gemm": ({"program-gaps"}, "GPU busy with compute 35.8 %", {"launch-bound"}),
     "jax08_mi300_attention": (
         {"program-gaps", "data-movement-fusions"},
