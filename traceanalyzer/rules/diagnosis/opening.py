@@ -78,7 +78,7 @@ def _spread(run: RunPlaces, pooled: Sequence[Device]) -> float | None:
 def judged_ledgers(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> tuple[DeviceLedger, ...]:
     """Return the ledgers of the recordings that the report is about, of the devices that compute.
 
-    Beside devices that compute, one that only sends or receives copies waits for nothing. Where none computes, all are judged.
+    Beside devices that compute, one that only sends or receives copies waits for nothing. Where none computes, all are.
     """
     computing = {ledger.trace for ledger in ledgers if dict(ledger.buckets).get("compute")}
     return tuple(
