@@ -59,8 +59,6 @@ def top(
     Raises TraceAnalyzerError for an order that the question does not have, and for a rank or step that is not there.
     """
     question = question_of(what, by)
-    if what == "operators" and by in OF_PROGRAMS.by and _has_programs(con):
-        question = OF_PROGRAMS
     if step is not None and not question.has_steps:
         raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
@@ -68,6 +66,23 @@ def top(
     if question is COUNTERS and not con.execute("SELECT count(*) FROM canonical.ncu_files").fetchall()[0][0]:
         hint = "give a table with --ncu FILE: `traceanalyzer record ncu` shows how to write one"
         raise TraceAnalyzerError("the run has no counters of Nsight Compute", "--by", hint)
+    answer = _answer(con, question, what, by, rank=rank, step=step, limit=limit)
+    if what == "operators" and not answer.rows and step is None and by in OF_PROGRAMS.by:
+        of_programs = _answer(con, OF_PROGRAMS, what, by, rank=rank, step=step, limit=limit)
+        return of_programs if of_programs.rows else answer
+    return answer
+
+
+def _answer(
+    con: duckdb.DuckDBPyConnection,
+    question: TopQuestion,
+    what: str,
+    by: str,
+    *,
+    rank: int | None,
+    step: int | None,
+    limit: int,
+) -> TopAnswer:
     keys = ", ".join(question.keys)
     values = ", ".join(f"{aggregate} AS {name}" for name, aggregate in question.values.items())
     # Every identifier is one of QUESTIONS.
@@ -101,12 +116,6 @@ def top(
     shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
     nothing = _nothing(question, what, by, shown, row_count)
     return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric, nothing)
-
-
-def _has_programs(con: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the work of devices says of which operation of a program it is, and of no operator."""
-    query = "SELECT bool_or(hlo_op IS NOT NULL) AND NOT bool_or(cpu_op_id IS NOT NULL) FROM canonical.gpu_ops"
-    return bool(con.execute(query).fetchall()[0][0])
 
 
 def _nothing(
