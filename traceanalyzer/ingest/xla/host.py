@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
@@ -61,8 +61,7 @@ _OWN_VALUES = ("_src", "hlo_op", "correlation_id", "_p", "_c", "allocator_name",
 class HostFacts:
     """What the host's lines show beside their slices."""
 
-    # Slices that launched work, batch by batch: correlation, slice_id, start_ns, op_id, annotation_id, python_id, name,
-    # and the thread that shows what surrounds them.
+    # Slices that launched work, batch by batch: columns, as ModuleLaunches has them, and names.
     calls: list[dict[str, Any]] = field(default_factory=list)
     has_stacks: bool = False
     has_memory: bool = False
@@ -240,9 +239,11 @@ class HostPlaneWriter:
         self, thread_id: int, slices: Around, named: pa.Array[Any], category: Int, flows: Sequence[_Flows]
     ) -> None:
         """Note which slices launch work for compiled programs, and which ask for work or do what was asked for."""
+        codes = named.dictionary_encode()
+        texts, place = codes.dictionary.to_pylist(), codes.indices.to_numpy()
         runs, calls = (
-            pc.match_substring_regex(named, f"^(?:{pattern})").to_numpy(zero_copy_only=False)
-            for pattern in (RUNS_PROGRAM.pattern, CALLS_PROGRAM.pattern)
+            np.array([bool(pattern.match(name)) for name in texts], np.bool_)[place]
+            for pattern in (RUNS_PROGRAM, CALLS_PROGRAM)
         )
         running = slices.taken(np.flatnonzero(runs | (category == _CPU_OP)))
         self.facts.callers.add_programs(thread_id, running, slices.taken(np.flatnonzero(calls)))
@@ -371,6 +372,7 @@ def _categories(
     return category
 
 
+@lru_cache(2**16)
 def _category_of_name(name: str) -> int:
     if name.startswith("$"):
         return _PYTHON
