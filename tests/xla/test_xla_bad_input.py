@@ -132,8 +132,10 @@ def test_a_cut_anywhere_keeps_what_is_whole(tmp_path: Path, part: int) -> None:
         folder.mkdir()
         tables = read(GOOD[:end], folder)
         found = defects(tables)
-        assert "truncated" in found or tables["traces"][0]["event_count"] in (4, 15) or not found
-        assert len(tables["gpu_ops"]) <= 4
+        # Between two planes nothing shows the cut, but no plane says then when the profile began.
+        assert "truncated" in found or "unknown-clock" in found
+        # Names come last in a plane: without them bookkeeping of the memory on a stream is not known from work.
+        assert len(tables["gpu_ops"]) <= 5
 
 
 @pytest.mark.check
