@@ -242,7 +242,7 @@ class HostPlaneWriter:
         codes = named.dictionary_encode()
         texts, place = codes.dictionary.to_pylist(), codes.indices.to_numpy()
         runs, calls = (
-            np.array([bool(pattern.match(name)) for name in texts], np.bool_)[place]
+            np.array([bool(pattern.match(name or "")) for name in texts], np.bool_)[place]
             for pattern in (RUNS_PROGRAM, CALLS_PROGRAM)
         )
         running = slices.taken(np.flatnonzero(runs | (category == _CPU_OP)))
