@@ -3,261 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
+from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, NO_PEAKS, OF_PROGRAMS, QUESTIONS, TopQuestion
 from traceanalyzer.errors import TraceAnalyzerError
 
 DEFAULT_ROWS = 20
 
 
-@dataclass(frozen=True)
-class TopQuestion:
-    """A question: the metric that answers it, what its rows are summed by, and how."""
-
-    metric: str
-    keys: tuple[str, ...]  # columns that name a row of the answer
-    values: Mapping[str, str]  # column of the answer → aggregate of the metric's columns
-    by: Mapping[str, str]  # what rows may be ordered by → column of the answer
-    meaning: str
-    only: str = "TRUE"  # condition of the rows that count
-    has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
-    # Order → query of what shares are of; without one, they are of the sum of the rows.
-    wholes: Mapping[str, str] = field(default_factory=dict)
-    outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
-    has_shares: bool = True
-    missing: str = ""  # why there may be no rows
-    unknown: str = ""  # why rows may have no value to be ordered by
-
-
-_OPS_OF_RANK = """
-    SELECT sum(ops.dur_ns)
-    FROM canonical.gpu_ops AS ops
-    JOIN canonical.traces AS traces USING (trace_id)
-    WHERE ($rank IS NULL OR traces.rank = $rank)
-      AND $step IS NULL
-"""
-_OPS_OF_STEP = """
-    SELECT sum(ops.dur_ns)
-    FROM canonical.gpu_ops AS ops
-    JOIN canonical.traces AS traces USING (trace_id)
-    JOIN gpu_op_steps AS steps USING (trace_id, op_id)
-    WHERE ($rank IS NULL OR traces.rank = $rank)
-      AND CASE WHEN $step IS NULL THEN steps.kept ELSE steps.step = $step END
-"""
-_FLOPS = "SELECT sum(flops) FROM operator_costs WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"
-_NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
-_OPERATIONS_OF_MODULES = "Operations: empty where less than half of the time is in operators with a model."
-_NO_OPERATORS = (
-    "PyTorch's profiler records them with ProfilerActivity.CPU, and Nsight Systems does inside "
-    "torch.autograd.profiler.emit_nvtx()."
-)
-_ELSEWHERE = "Kernels that exchange data without such a library are of the class comm in `top kernels`."
-_NO_MODEL = (
-    "Operations are known of operators with a model whose input shapes were recorded: record_shapes=True of "
-    "torch.profiler.profile, or of torch.autograd.profiler.emit_nvtx with Nsight Systems."
-)
-_STACKS = "Python stacks were not recorded: torch.profiler.profile(with_stack=True)"
-
-_CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
-_PASSES = {
-    "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
-    "forward_ns": "sum(forward_ns)",
-    "backward_ns": "sum(backward_ns)",
-    "recomputed_ns": "nullif(sum(recomputed_ns), 0)",
-}
-# As of utilisation: of a module whose operators mostly have no model, the known operations say little.
-_FLOPS_OF_MOST = "CASE WHEN 2 * sum(modelled_ns) >= sum(forward_ns + backward_ns + recomputed_ns) THEN sum(flops) END"
-_RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
-
-QUESTIONS = {
-    "kernels": TopQuestion(
-        "kernels_by_step",
-        ("name", "class"),
-        {**_CALLS, "mean_ns": "sum(sum_ns) / sum(call_count)", "max_ns": "max(max_ns)", "idle_ns": "sum(idle_ns)"},
-        {"time": "sum_ns", "idle": "idle_ns"},
-        "Idle: time without any GPU operation that ends with the start of the kernel.",
-        wholes={"time": _OPS_OF_STEP},
-    ),
-    "operators": TopQuestion(
-        "operators_by_step",
-        ("name",),
-        {**_CALLS, "host_self_ns": "sum(host_self_ns)", "idle_ns": "sum(idle_ns)"},
-        {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
-        "Time: GPU operations that the operator itself launched. Idle: time without compute that the ledger charges to "
-        "work inside it.",
-        wholes={"time": _OPS_OF_STEP},
-        outermost="TRUE",
-        missing=_NO_OPERATORS,
-    ),
-    "collectives": TopQuestion(
-        "collectives_by_step",
-        ("name", "group_desc", "group_size"),
-        {
-            **_CALLS,
-            "max_ns": "max(max_ns)",
-            "size_bytes": "sum(size_bytes)",
-            "bus_bytes_per_s": _RATE.format(rate="bus_bytes_per_s"),
-            "idle_ns": "sum(idle_ns)",
-        },
-        {"time": "sum_ns", "idle": "idle_ns"},
-        "Time: with the wait for the last rank, so that the bus bandwidth is a lower bound. Idle: time without compute "
-        f"that the ledger charges to the collective. {_ELSEWHERE}",
-        wholes={"time": _OPS_OF_STEP},
-        missing=f"No kernel of NCCL, RCCL or another library of collectives ran. {_ELSEWHERE}",
-    ),
-    "copies": TopQuestion(
-        "copies_by_step",
-        ("name",),
-        {
-            **_CALLS,
-            "max_ns": "max(max_ns)",
-            "size_bytes": "sum(size_bytes)",
-            "bytes_per_s": _RATE.format(rate="bandwidth_bytes_per_s"),
-            "idle_ns": "sum(idle_ns)",
-        },
-        {"time": "sum_ns", "idle": "idle_ns"},
-        "Idle: time without compute that the ledger charges to the copy.",
-        wholes={"time": _OPS_OF_STEP},
-    ),
-    "modules": TopQuestion(
-        "modules",
-        ("path",),
-        {
-            "call_count": "sum(call_count)",
-            **_PASSES,
-            "host_sum_ns": "sum(host_sum_ns)",
-            "flops": _FLOPS_OF_MOST,
-        },
-        {"time": "sum_ns", "flops": "flops"},
-        "Time: GPU operations of its forward and backward passes, with those of the modules inside. "
-        + _OPERATIONS_OF_MODULES,
-        has_steps=False,
-        wholes={"time": _OPS_OF_RANK, "flops": _FLOPS},
-        outermost="NOT contains(path, '/')",
-        missing=_STACKS,
-        unknown=_NO_MODEL,
-    ),
-    "layers": TopQuestion(
-        "layers",
-        ("path",),
-        {
-            "module_count": "max(module_count)",
-            "call_count": "sum(call_count)",
-            **_PASSES,
-            "host_sum_ns": "sum(host_sum_ns)",
-            "flops": _FLOPS_OF_MOST,
-        },
-        {"time": "sum_ns", "host": "host_sum_ns", "flops": "flops"},
-        "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
-        "with those of the layers inside. " + _OPERATIONS_OF_MODULES,
-        has_steps=False,
-        wholes={
-            "time": _OPS_OF_RANK,
-            "flops": _FLOPS,
-            "host": "SELECT sum(host_sum_ns) FROM layers WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL "
-            "AND NOT contains(path, '/')",
-        },
-        outermost="NOT contains(path, '/')",
-        missing=_STACKS,
-        unknown=_NO_MODEL,
-    ),
-    "lines": TopQuestion(
-        "python_lines",
-        ("name",),
-        {
-            "call_count": "sum(call_count)",
-            "sum_ns": "sum(device_ns)",
-            "host_self_ns": "sum(host_self_ns)",
-            "idle_ns": "sum(idle_ns)",
-        },
-        {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
-        "Time: GPU operations launched in the function, or in built-in functions that it calls. Idle: time that "
-        "devices waited for it.",
-        has_steps=False,
-        wholes={"time": _OPS_OF_RANK},
-        outermost="TRUE",
-        missing=_STACKS,
-    ),
-    "iterations": TopQuestion(
-        "inference_summary",
-        ("rank", "device", "kind"),
-        {
-            "iteration_count": "sum(iteration_count)",
-            "tokens": "sum(tokens)",
-            "p50_ns": "max(p50_ns)",
-            "p95_ns": "max(p95_ns)",
-            "p99_ns": "max(p99_ns)",
-            "busy_share": "max(busy_share)",
-            "gap_sum_ns": "sum(gap_sum_ns)",
-            "tokens_per_s": "sum(tokens_per_s)",
-        },
-        {"time": "p50_ns", "idle": "gap_sum_ns"},
-        "One row for each kind of iteration of an inference engine on a device. Its time is from the start of the "
-        "first GPU operation to the end of the last; busy: the part of it with one. Idle: gaps before iterations.",
-        has_steps=False,
-        has_shares=False,
-        missing="No annotation of an iteration of vLLM, SGLang or TensorRT-LLM was recorded.",
-    ),
-}
-_EFFICIENCY = TopQuestion(
-    "operator_efficiency",
-    ("operator", "input_shapes", "limited_by"),
-    {
-        "call_count": "sum(call_count)",
-        "sum_ns": "sum(dur_ns)",
-        "headroom_ns": "sum(headroom_ns)",
-        "floor_share": "sum(floor_ns) / nullif(sum(dur_ns) FILTER (WHERE floor_ns IS NOT NULL), 0)",
-        "tflops": "nullif(sum(flops), 0) / nullif(sum(dur_ns) FILTER (WHERE flops IS NOT NULL), 0) / 1e3",
-        "flops": "sum(flops)",
-    },
-    {"headroom": "headroom_ns", "flops": "flops"},
-    "Headroom: time above the least that the device's data sheet allows for these shapes; empty where unknown. More "
-    "than the whole roof: an algorithm with fewer operations (Winograd), data in a cache, or another peak, type or "
-    "clock than is assumed; it is not clipped.",
-    has_steps=False,
-    missing=f"No operator with a model launched GPU work. {_NO_OPERATORS}",
-    unknown=_NO_MODEL,
-)
-
-_ALLOCATED = TopQuestion(
-    "memory_allocations",
-    ("operator",),
-    {"allocation_count": "count(*)", "size_bytes": "sum(size_bytes)", "largest_bytes": "max(size_bytes)"},
-    {"memory": "size_bytes"},
-    "Bytes: all that the operator allocated on devices, freed or not. `traceanalyzer memory` shows what lives at the "
-    "peak.",
-    only="place = 'device'",
-    has_steps=False,
-    missing="Allocations on devices were not recorded: profile_memory=True of torch.profiler.profile, or "
-    "`nsys profile --cuda-memory-usage=true` or, for AMD's devices, `rocprofv3 --memory-allocation-trace`.",
-)
-
-_COUNTERS = TopQuestion(
-    "ncu_join",
-    ("name", "limited_by", "tier"),
-    {
-        "call_count": "sum(kernel_count)",
-        "sum_ns": "sum(sum_ns)",
-        "headroom_ns": "sum(headroom_ns)",
-        "sm_share": _RATE.format(rate="sm_percent / 100"),
-        "memory_share": _RATE.format(rate="memory_percent / 100"),
-    },
-    {"headroom": "headroom_ns"},
-    "Headroom: the time x what is left of the busier of SMs and memory, by counters of Nsight Compute; a ceiling, "
-    "and empty for kernels without counters.",
-    has_steps=False,
-)
-_FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {"operators": (_EFFICIENCY, _ALLOCATED), "kernels": (_COUNTERS,)}
-
-
-def question_of(what: str, by: str) -> TopQuestion:
+def question_of(what: str, by: str, metric: str | None = None) -> TopQuestion:
     """Return the question whose rows can be ordered as asked; raises TraceAnalyzerError for an order that is none."""
-    questions = [QUESTIONS[what], *_FURTHER.get(what, ())]
+    questions = [QUESTIONS[what], *FURTHER.get(what, ())]
     for question in questions:
-        if by in question.by:
+        if by in question.by and metric in (None, question.metric):
             return question
     orders = ", ".join(order for question in questions for order in question.by)
     raise TraceAnalyzerError(f"{what} have no order by {by}", "--by", f"one of {orders}")
@@ -302,9 +63,26 @@ def top(
         raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
     check_step(con, step)
-    if question is _COUNTERS and not con.execute("SELECT count(*) FROM canonical.ncu_files").fetchall()[0][0]:
+    if question is COUNTERS and not con.execute("SELECT count(*) FROM canonical.ncu_files").fetchall()[0][0]:
         hint = "give a table with --ncu FILE: `traceanalyzer record ncu` shows how to write one"
         raise TraceAnalyzerError("the run has no counters of Nsight Compute", "--by", hint)
+    answer = _answer(con, question, what, by, rank=rank, step=step, limit=limit)
+    if what == "operators" and not answer.rows and step is None and by in OF_PROGRAMS.by:
+        of_programs = _answer(con, OF_PROGRAMS, what, by, rank=rank, step=step, limit=limit)
+        return of_programs if of_programs.rows else answer
+    return answer
+
+
+def _answer(
+    con: duckdb.DuckDBPyConnection,
+    question: TopQuestion,
+    what: str,
+    by: str,
+    *,
+    rank: int | None,
+    step: int | None,
+    limit: int,
+) -> TopAnswer:
     keys = ", ".join(question.keys)
     values = ", ".join(f"{aggregate} AS {name}" for name, aggregate in question.values.items())
     # Every identifier is one of QUESTIONS.
@@ -349,7 +127,7 @@ def _nothing(
     largest = rows[0][question.by[by]]
     if largest is None:
         has_shapes = any(row.get("input_shapes") for row in rows)
-        because = _NO_PEAKS if by == "headroom" and has_shapes else question.unknown
+        because = NO_PEAKS if by == "headroom" and has_shapes else question.unknown
         return f"{by} of all {row_count} {what} is unknown. {because}".rstrip()
     return f"{by} of all {row_count} {what} is 0. {question.meaning}" if largest <= 0 else None
 

@@ -17,7 +17,7 @@ CREATE TABLE gpu_ops (
     cpu_op_id     BIGINT,            -- operator that launched it (host_slices.slice_id)
     annotation_id BIGINT,            -- innermost annotation around the launch (host_slices.slice_id)
     python_id     BIGINT,            -- innermost Python frame around the launch (host_slices.slice_id)
-    link_source   VARCHAR,           -- how cpu_op_id was found: nesting, external_id; time: annotation_id is the step in which it was launched; NULL: not found
+    link_source   VARCHAR,           -- how cpu_op_id was found: nesting, external_id; time: from the line or step that surrounds the launch in time; flow: from the call whose work the launching thread does; NULL: not found
     graph_id      BIGINT,            -- CUDA graph; NULL: none, or not recorded
     graph_node_id BIGINT,            -- node of the CUDA graph; NULL: none, or not recorded
     size_bytes    BIGINT,            -- bytes of a copy or memset

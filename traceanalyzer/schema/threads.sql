@@ -5,5 +5,6 @@ CREATE TABLE threads (
     pid           VARCHAR,           -- process as written
     tid           VARCHAR,           -- thread as written
     process_name  VARCHAR,           -- display name
-    thread_name   VARCHAR            -- display name
+    thread_name   VARCHAR,           -- display name
+    twin_id       INTEGER            -- XLA: thread_id of the line that shows what the same thread does around these calls, which lie on a line of their own; NULL: none
 );

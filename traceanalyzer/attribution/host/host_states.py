@@ -103,6 +103,11 @@ _SLICE_STATES = (
         "host.profiler",
     ),
 )
+# What XLA's runtime does on a thread that launches compiled programs; what its slices contain may say more.
+_XLA_STATES = (
+    (r"^Build buffer allocations$", "host.alloc"),
+    (r"^PjitFunction\(|^PJRT_LoadedExecutable_Execute|LoadedExecutable::|^GpuExecutable::", "host.op"),
+)
 # Calls into the operating system that wait for another thread or for something outside the process, or that write.
 _OS_STATES = (
     (
@@ -123,6 +128,7 @@ _OS_STATES = (
 )
 _API = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _API_STATES)
 _SLICES = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _SLICE_STATES)
+_XLA = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _XLA_STATES)
 _OS = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _OS_STATES)
 _PLAIN = {"cpu_op": HOST_CODE["host.op"], "python": HOST_CODE["host.python"]}
 _API_CATEGORIES = frozenset({"runtime", "driver"})
@@ -157,7 +163,7 @@ def slice_state(category: str, name: str, own: int = NEUTRAL) -> int:
     """Return the code of the host bucket of a slice, or NEUTRAL; a project's own names (`own`) come first."""
     if own != NEUTRAL and not is_api(category) and not is_os(category):
         return own
-    known = _API if is_api(category) else _OS if is_os(category) else _SLICES
+    known = _API if is_api(category) else _OS if is_os(category) else (*_SLICES, *_XLA)
     for pattern, code in known:
         if pattern.search(name):
             return code

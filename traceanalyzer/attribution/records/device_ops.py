@@ -109,11 +109,13 @@ SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o
        o.grid_x * o.grid_y * o.grid_z AS blocks, o.block_x * o.block_y * o.block_z AS threads,
        o.registers_per_thread, o.shared_memory_bytes,
        named.comm_annotation,
-       l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
+       l.slice_id AS launch_id, COALESCE(calling.twin_id, l.thread_id) AS launch_thread, l.name AS launch_name,
        l.start_ns AS launch_start, l.start_ns + l.dur_ns AS launch_end
 FROM canonical.gpu_ops AS o
 LEFT JOIN canonical.host_slices AS l
   ON l.trace_id = o.trace_id AND l.slice_id = o.launch_id
+LEFT JOIN canonical.threads AS calling
+  ON calling.trace_id = l.trace_id AND calling.thread_id = l.thread_id
 LEFT JOIN (
   SELECT o.trace_id, o.op_id,
          CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS comm_annotation

@@ -12,14 +12,17 @@ import pyarrow as pa
 from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of, column
 from traceanalyzer.attribution.buckets import Flags, Ints
 
+# Calls that lie on a line of their own count to the thread that makes them.
 _QUERY = """
-SELECT slice_id, thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns, depth,
-       parent_id, op_id, annotation_id, python_id, correlation
-FROM canonical.host_slices
+SELECT slice_id, COALESCE(twin_id, slices.thread_id) AS thread_id, category, name, start_ns,
+       start_ns + dur_ns AS end_ns, depth, parent_id, op_id, annotation_id, python_id, correlation,
+       twin_id IS NOT NULL AS is_moved
+FROM canonical.host_slices AS slices
+LEFT JOIN canonical.threads AS threads USING (trace_id, thread_id)
 WHERE trace_id = $trace_id
-  AND list_contains($threads, thread_id)
+  AND list_contains($threads, COALESCE(twin_id, slices.thread_id))
 """
-_ORDERED = _QUERY + "ORDER BY thread_id, start_ns, dur_ns DESC, slice_id"
+_ORDERED = _QUERY + "ORDER BY thread_id, start_ns, end_ns DESC, slice_id"
 
 # With more ids per row than this, a table of all ids would be mostly empty.
 _MOST_IDS_A_ROW = 64
@@ -117,6 +120,29 @@ def _are_ordered(table: pa.Table) -> bool:
     return bool(longer_first.all())
 
 
+def _nested_in_twins(table: pa.Table, moved: Ints, parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
+    """Return parents and depths with calls of other lines nested in what the thread does around them.
+
+    A call contains no slice of the other line, so its parent is the innermost one that is open when it starts.
+    """
+    thread, end = column(table, "thread_id"), column(table, "end_ns")
+    is_moved = np.zeros(len(thread), np.bool_)
+    is_moved[moved] = True
+    rows = np.arange(len(thread))
+    last_own = np.maximum.accumulate(np.where(is_moved, NO_ROW, rows))
+    above = last_own[moved]
+    above[(above != NO_ROW) & (thread[above] != thread[moved])] = NO_ROW
+    over = np.flatnonzero((above != NO_ROW) & (end[above] < end[moved]))
+    while len(over):
+        above[over] = parent[above[over]]
+        over = over[(above[over] != NO_ROW) & (end[above[over]] < end[moved[over]])]
+    free = parent[moved] == NO_ROW
+    parent, depth = parent.copy(), depth.copy()
+    parent[moved[free]] = above[free]
+    depth[moved] += np.where(above == NO_ROW, 0, depth[above] + 1)
+    return parent, depth
+
+
 def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: list[int]) -> HostSlices:
     """Read the slices of some threads of a trace."""
     params = {"trace_id": trace_id, "threads": threads}
@@ -126,13 +152,17 @@ def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: lis
     codes, names, categories = _name_codes(table)
     ids = column(table, "slice_id")
     by_id = RowsById(ids)
+    parent, depth = by_id.of(column(table, "parent_id")), column(table, "depth")
+    moved = np.flatnonzero(table["is_moved"].to_numpy())
+    if len(moved):
+        parent, depth = _nested_in_twins(table, moved, parent, depth)
     return HostSlices(
         slice_id=ids,
         thread=column(table, "thread_id"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
-        depth=column(table, "depth"),
-        parent=by_id.of(column(table, "parent_id")),
+        depth=depth,
+        parent=parent,
         op_id=column(table, "op_id"),
         annotation_id=column(table, "annotation_id"),
         python_id=column(table, "python_id"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,9 +118,7 @@ class ArgumentWriter:
         return (pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())), order
 
     def _number_pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
-        prefixes: Any = pa.array(
-            [f",{json.dumps(name, ensure_ascii=False)}:" for name in self._plane.stat_names], pa.large_string()
-        )
+        prefixes: Any = pa.array([f",{_quoted(name)}:" for name in self._plane.stat_names], pa.large_string())
         is_large = (stats.kind == UINT) & (stats.value < 0)
         texts: Any = pc.cast(pa.array(stats.value), pa.large_string())
         if is_large.any():
@@ -133,15 +132,20 @@ class ArgumentWriter:
         places, values = distinct_values(self._space, self._plane, stats)
         pairs = places * len(self._plane.stat_names) + stats.key
         different, place = np.unique(pairs, return_inverse=True)
-        names = [json.dumps(name, ensure_ascii=False) for name in self._plane.stat_names]
+        names = [_quoted(name) for name in self._plane.stat_names]
         dumped = [_json_of(value) for value in values]
         texts = [f",{names[pair % len(names)]}:{dumped[pair // len(names)]}" for pair in different.tolist()]
         return pa.array(texts, pa.large_string()), place.reshape(-1)
 
 
+@lru_cache(2**16)
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _piece(key: str, value: Value) -> str:
     """Return a key with its value behind a comma."""
-    return f",{json.dumps(key, ensure_ascii=False)}:{_json_of(value)}"
+    return f",{_quoted(key)}:{_json_of(value)}"
 
 
 def _json_of(value: Value) -> str:

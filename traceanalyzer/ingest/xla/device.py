@@ -170,7 +170,7 @@ class DeviceWriter:
             "cpu_op_id": _ids(launches.column("op_id", at)),
             "annotation_id": _ids(np.where(annotation == NONE, by_time, annotation)),
             "python_id": _ids(launches.column("python_id", at)),
-            "link_source": pa.array(["time", None]).take(indices(np.where(by_time != NONE, 0, 1))),
+            "link_source": self._link_source(at, by_time),
             "graph_id": graph_id,
             "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
             "copy_kind": pa.array(
@@ -185,6 +185,15 @@ class DeviceWriter:
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
+
+    def _link_source(self, at: Int, by_time: Int) -> pa.Array[Any]:
+        """Return how the annotation and the Python frame around the launch of each piece of work were found."""
+        launches = self._launches
+        is_nested = (launches.column("op_id", at) != NONE) | (launches.column("python_id", at) != NONE)
+        is_nested |= launches.column("annotation_id", at) != NONE
+        of_flow = launches.column("by_flow", at) > 0
+        place = np.where(by_time != NONE, 1, np.where(of_flow, 2, np.where(is_nested, 0, 3)))
+        return pa.array(["nesting", "time", "flow", None]).take(indices(place))
 
     def _note_command_buffers(self, graph_id: pa.Array[Any], hlo_ops: list[str | None]) -> None:
         """Count work of graphs that does not say of which operation it is."""

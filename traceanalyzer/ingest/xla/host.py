@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,9 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
+from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
@@ -52,16 +55,13 @@ _TENSORFLOW_OP = re.compile(
 )
 # Values by which XLA's own events are known.
 _OWN_VALUES = ("_src", "hlo_op", "correlation_id", "_p", "_c", "allocator_name", "tf_function_call")
-_ALLOCATIONS = {"MemoryAllocation": "alloc", "MemoryDeallocation": "free"}
-_DEVICE_OF_ALLOCATOR = re.compile(r"GPU_(\d+)")
-_MOST_SIZE_BYTES = 2**46
 
 
 @dataclass
 class HostFacts:
     """What the host's lines show beside their slices."""
 
-    # Slices that launched work, batch by batch: correlation, slice_id, start_ns, op_id, annotation_id, python_id, name.
+    # Slices that launched work, batch by batch: columns, as ModuleLaunches has them, and names.
     calls: list[dict[str, Any]] = field(default_factory=list)
     has_stacks: bool = False
     has_memory: bool = False
@@ -70,6 +70,15 @@ class HostFacts:
     last_ns: int | None = None
     # Outermost marks of steps, by thread: slice ids, starts, ends.
     marks: dict[int, tuple[Int, Int, Int]] = field(default_factory=dict)
+    callers: Callers = field(default_factory=Callers)
+
+
+class _Flows(NamedTuple):
+    """Events of a line that ask another thread for work, or that do what another one asked for."""
+
+    event_id: Int  # in order
+    flow: Int
+    asks: bool
 
 
 class HostPlaneWriter:
@@ -82,6 +91,7 @@ class HostPlaneWriter:
         self._report = report
         self._threads: list[dict[str, object]] = []
         self._nester = Nester()
+        self._calls: list[tuple[Plane, _SliceRows, int]] = []  # lines of calls alone
         self.facts = HostFacts()
         self.line_names: set[str] = set()
 
@@ -98,6 +108,7 @@ class HostPlaneWriter:
                     "tid": str(line.id),
                     "process_name": plane.name,
                     "thread_name": line.name,
+                    "twin_id": None,
                 }
             )
             self.line_names.add(line.name)
@@ -105,17 +116,20 @@ class HostPlaneWriter:
             self._report(end)
 
     def finish(self) -> None:
-        """Write the threads."""
+        """Write the lines of calls, once it is known what surrounds them, and the threads."""
+        for plane, rows, thread_id in self._calls:
+            self._nest(plane, rows, thread_id)
         self._sink.append("threads", pa.Table.from_pylist(self._threads, self._sink.schema("threads")))
         self._space.defects.add("crossing-slices", self._nester.crossing_count)
 
     def _write_line(self, plane: Plane, line: LineHead, thread_id: int, arguments: ArgumentWriter) -> None:
-        rows = _LineRows()
+        rows, flows = _LineRows(), list[_Flows]()
         for events in read_events(self._space, plane, line, self._base_ns):
             self._sink.append("event_args", arguments.rows(events))
             starts = start_ns(line, events.offset_ps, self._base_ns)
-            self._write_flows(events, starts, thread_id)
-            is_memory = self._write_memory(plane, events, starts, thread_id)
+            flows += self._write_flows(events, starts, thread_id)
+            is_memory = write_allocations(self._sink, plane, events, starts, thread_id)
+            self.facts.has_memory |= bool(is_memory.any())
             rows.add(plane, events, starts, ~is_memory)
         table = rows.table()
         if table is None:
@@ -125,9 +139,13 @@ class HostPlaneWriter:
         self.facts.has_stacks |= has_frames
         if not (has_frames or len(table.step_number)):
             category[category == _ANNOTATION] = _OTHER
-        self._nest(plane, table, thread_id)
+        if table.has_correlation.all():
+            # Calls on a line of their own: what surrounds them may be on a later line.
+            self._calls.append((plane, table, thread_id))
+        else:
+            self._nest(plane, table, thread_id, flows)
 
-    def _nest(self, plane: Plane, rows: _SliceRows, thread_id: int) -> None:
+    def _nest(self, plane: Plane, rows: _SliceRows, thread_id: int, flows: Sequence[_Flows] = ()) -> None:
         order = np.lexsort((rows.event_id, -rows.dur_ns, rows.start_ns))
         names = pa.array(plane.event_names, pa.string())
         count = len(order)
@@ -139,12 +157,18 @@ class HostPlaneWriter:
         marks = [np.empty(0, np.int64)] * 3
         for begin in range(0, count, _BATCH_ROWS):
             at = order[begin : begin + _BATCH_ROWS]
-            marks = self._write_batch(rows, at, names, thread_id, marks)
+            marks = self._write_batch(rows, at, names, thread_id, marks, flows)
         if len(marks[0]):
             facts.marks[thread_id] = (marks[0], marks[1], marks[2])
 
     def _write_batch(
-        self, rows: _SliceRows, at: Int, names: pa.Array[Any], thread_id: int, marks: list[Int]
+        self,
+        rows: _SliceRows,
+        at: Int,
+        names: pa.Array[Any],
+        thread_id: int,
+        marks: list[Int],
+        flows: Sequence[_Flows],
     ) -> list[Int]:
         category = rows.category[at]
         named = names.take(indices(rows.name[at]))
@@ -173,7 +197,16 @@ class HostPlaneWriter:
             "stack_id": pa.array(nested.stack_id),
             "correlation": pa.array(rows.correlation[at], mask=~rows.has_correlation[at]),
         }
-        for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
+        ends = slices.start_ns + slices.dur_ns
+        nearest = nested.nearest
+        around = Around(slices.slice_id, slices.start_ns, ends, (nearest[0], nearest[1], nearest[2]))
+        caller = thread_id
+        if rows.has_correlation.all():
+            caller, found_around = self._surroundings(thread_id, around)
+            nearest = (*found_around.nearest, nearest[3])
+        else:
+            self._note_callers(thread_id, around, named, category, flows)
+        for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nearest, strict=True):
             columns[column] = _ids(ids)
         self._sink.append("host_slices", pa.table(columns))
         calls = np.flatnonzero(rows.has_correlation[at])
@@ -183,16 +216,44 @@ class HostPlaneWriter:
                     "correlation": rows.correlation[at][calls],
                     "slice_id": slices.slice_id[calls],
                     "start_ns": slices.start_ns[calls],
-                    "op_id": nested.nearest[0][calls],
-                    "annotation_id": nested.nearest[1][calls],
-                    "python_id": nested.nearest[2][calls],
+                    "op_id": nearest[0][calls],
+                    "annotation_id": nearest[1][calls],
+                    "python_id": nearest[2][calls],
+                    "thread": np.full(len(calls), caller, np.int64),
                     "name": named.take(indices(calls)),
                 }
             )
         found = np.flatnonzero(is_mark)
-        ends = slices.start_ns + slices.dur_ns
         for_marks = (slices.slice_id[found], slices.start_ns[found], ends[found])
         return [np.concatenate([old, new]) for old, new in zip(marks, for_marks, strict=True)]
+
+    def _surroundings(self, thread_id: int, calls: Around) -> tuple[int, Around]:
+        """Return the thread that shows what surrounds the calls of a line, and what does; the line's own: none."""
+        found = self.facts.callers.twin(calls.start_ns, calls.end_ns)
+        if found is None:
+            return thread_id, calls
+        self._threads[thread_id]["twin_id"] = found[0]
+        return found
+
+    def _note_callers(
+        self, thread_id: int, slices: Around, named: pa.Array[Any], category: Int, flows: Sequence[_Flows]
+    ) -> None:
+        """Note which slices launch work for compiled programs, and which ask for work or do what was asked for."""
+        codes = named.dictionary_encode()
+        texts, place = codes.dictionary.to_pylist(), codes.indices.to_numpy()
+        runs, calls = (
+            np.array([bool(pattern.match(name or "")) for name in texts], np.bool_)[place]
+            for pattern in (RUNS_PROGRAM, CALLS_PROGRAM)
+        )
+        running = slices.taken(np.flatnonzero(runs | (category == _CPU_OP)))
+        self.facts.callers.add_programs(thread_id, running, slices.taken(np.flatnonzero(calls)))
+        order = np.argsort(slices.slice_id)
+        ids = slices.slice_id[order]
+        for piece in flows:
+            at = np.minimum(np.searchsorted(ids, piece.event_id), len(ids) - 1)
+            known = ids[at] == piece.event_id
+            own = slices.taken(order[at[known]])
+            self.facts.callers.add_flows(thread_id, own, piece.flow[known], asks=piece.asks)
 
     def _with_numbers(
         self, named: pa.Array[Any], rows: _SliceRows, at: Int, is_mark: npt.NDArray[np.bool_]
@@ -203,19 +264,22 @@ class HostPlaneWriter:
             texts[place] = f"{texts[place]} {rows.step_number[int(rows.event_id[at[place]])]}"
         return pa.array(texts, pa.string())
 
-    def _write_flows(self, events: LineEvents, starts: Int, thread_id: int) -> None:
+    def _write_flows(self, events: LineEvents, starts: Int, thread_id: int) -> list[_Flows]:
+        found = []
         for id_name, type_name, phase in (("_p", "_pt", "s"), ("_c", "_ct", "f")):
             owner, ids = events.picker.integers(id_name)
             if not len(owner):
                 continue
             kinds = events.picker.values(type_name)
+            categories = [_text(kinds.get(event)) for event in owner.tolist()]
+            found.append(_Flows(events.event_id[owner], _keys(ids, categories), phase == "s"))
             self._sink.append(
                 "flows",
                 pa.table(
                     {
                         "event_id": pa.array(events.event_id[owner]),
                         "flow_id": pa.array(ids.view(np.uint64)).cast(pa.string()),
-                        "category": pa.array([_text(kinds.get(event)) for event in owner.tolist()], pa.string()),
+                        "category": pa.array(categories, pa.string()),
                         "phase": pa.array([phase] * len(owner)),
                         "thread_id": pa.array(np.full(len(owner), thread_id)),
                         "start_ns": pa.array(starts[owner]),
@@ -223,48 +287,14 @@ class HostPlaneWriter:
                     }
                 ),
             )
+        return found
 
-    def _write_memory(self, plane: Plane, events: LineEvents, starts: Int, thread_id: int) -> npt.NDArray[np.bool_]:
-        """Write allocator events, and return which events they are."""
-        kinds = [_ALLOCATIONS.get(name) for name in plane.event_names]
-        is_memory = np.array([kind is not None for kind in kinds], np.bool_)[events.name] if kinds else None
-        if is_memory is None or not is_memory.any():
-            return np.zeros(len(events), np.bool_)
-        self.facts.has_memory = True
-        rows = np.flatnonzero(is_memory)
-        picker = events.picker
-        codes, allocators = picker.codes("allocator_name")
-        device_of = [_device_of_allocator(name) for name in allocators]
-        is_alloc = np.array([kind == "alloc" for kind in kinds], np.bool_)[events.name]
-        numbers = {}
-        for name in ("addr", "allocation_bytes", "bytes_allocated", "index_on_host"):
-            values, known = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
-            owner, found = picker.integers(name)
-            values[owner], known[owner] = found, True
-            if name != "addr":
-                known &= np.abs(values) <= _MOST_SIZE_BYTES
-            numbers[name] = (values, known)
-        device = np.array(device_of, np.int64)[codes]
-        on_tpu = numbers["index_on_host"][1]
-        device = np.where(on_tpu, numbers["index_on_host"][0] % 2**31, device)
-        sizes, known_sizes = numbers["allocation_bytes"]
-        self._sink.append(
-            "memory_events",
-            pa.table(
-                {
-                    "event_id": pa.array(events.event_id[rows]),
-                    "thread_id": pa.array(np.full(len(rows), thread_id)),
-                    "start_ns": pa.array(starts[rows]),
-                    "kind": pa.array(np.where(is_alloc[rows], "alloc", "free").tolist(), pa.string()),
-                    "device_type": pa.array(np.where(device[rows] < 0, 0, 1)),
-                    "device": pa.array(device[rows]),
-                    "address": _known(*numbers["addr"], rows),
-                    "size_bytes": _known(np.where(is_alloc, sizes, -sizes), known_sizes, rows),
-                    "allocated_bytes": _known(*numbers["bytes_allocated"], rows),
-                }
-            ),
-        )
-        return is_memory
+
+def _keys(ids: Int, categories: list[str | None]) -> Int:
+    """Return one number for the type of a flow and its id: an id counts within its type."""
+    types = np.array([int(text) if text and text.isdigit() else 0 for text in categories], np.int64)
+    with np.errstate(over="ignore"):
+        return ids + types * np.int64(-7046029254386353131)
 
 
 @dataclass
@@ -342,6 +372,7 @@ def _categories(
     return category
 
 
+@lru_cache(2**16)
 def _category_of_name(name: str) -> int:
     if name.startswith("$"):
         return _PYTHON
@@ -360,18 +391,8 @@ def _is_tensorflow_op(name: str) -> bool:
     return found is not None and ("/" in found["place"] or found["place"].lower().startswith(found["type"].lower()))
 
 
-def _device_of_allocator(name: str | None) -> int:
-    """Return the device of an allocator, such as GPU_0_bfc; -1: the host's."""
-    found = _DEVICE_OF_ALLOCATOR.search(name or "")
-    return int(found[1]) if found and len(found[1]) < 9 else -1
-
-
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _known(values: Int, known: npt.NDArray[np.bool_], rows: Int) -> pa.Array[Any]:
-    return pa.array(values[rows], mask=~known[rows])
 
 
 def _ids(ids: Int) -> pa.Array[Any]:

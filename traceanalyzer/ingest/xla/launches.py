@@ -20,7 +20,7 @@ class ModuleLaunches:
         pieces = facts.calls
         columns = {
             name: np.concatenate([piece[name] for piece in pieces]) if pieces else empty
-            for name in ("correlation", "slice_id", "start_ns", "op_id", "annotation_id", "python_id")
+            for name in ("correlation", "slice_id", "start_ns", "op_id", "annotation_id", "python_id", "thread")
         }
         order = np.lexsort((columns["slice_id"], columns["start_ns"], columns["correlation"]))
         ordered = columns["correlation"][order]
@@ -33,6 +33,16 @@ class ModuleLaunches:
         )
         self.names = names.take(indices(order))
         self._marks = _step_marks(facts)
+        self._follow_flows(facts)
+
+    def _follow_flows(self, facts: HostFacts) -> None:
+        """Give launches of threads that only do what others ask for the surroundings of the call that asked."""
+        columns = self._columns
+        alone = np.flatnonzero((columns["annotation_id"] == NONE) & (columns["python_id"] == NONE))
+        annotation, python = facts.callers.asked_by(columns["thread"][alone], columns["start_ns"][alone])
+        columns["by_flow"] = np.zeros(len(columns["slice_id"]), np.int64)
+        columns["by_flow"][alone] = (annotation != NONE) | (python != NONE)
+        columns["annotation_id"][alone], columns["python_id"][alone] = annotation, python
 
     def find(self, correlation: Int, known: npt.NDArray[np.bool_]) -> Int:
         """Return the place of the launch of each piece of work, or NONE."""

@@ -203,8 +203,18 @@ def distinct_values(space: HasText, plane: HasNames, stats: Stats) -> tuple[Int,
             pairs = np.stack([stats.value[rows], stats.kind[rows]], axis=1)
             _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         places[rows] = place.reshape(-1) + len(values)
-        values += [one_value(space, plane, stats, row) for row in rows[first].tolist()]
+        values += _values_of(space, plane, stats, rows[first])
     return places, values
+
+
+def _values_of(space: HasText, plane: HasNames, stats: Stats, rows: Int) -> list[Value]:
+    """Return the values of rows; references are looked up together."""
+    refs = np.flatnonzero(stats.kind[rows] == REF)
+    named = dict(zip(refs.tolist(), plane.stat_places(stats.value[rows[refs]]).tolist(), strict=True))
+    return [
+        plane.stat_names[named[place]] if place in named else one_value(space, plane, stats, row)
+        for place, row in enumerate(rows.tolist())
+    ]
 
 
 def _gathered(space: HasText, starts: Int, lengths: Int) -> pa.Array[Any]:

@@ -19,7 +19,7 @@
 --   operator    VARCHAR  operator that made the call
 --   annotation  VARCHAR  innermost annotation around the call
 --   python      VARCHAR  innermost Python frame around the call: file(line): function
---   link_source VARCHAR  how the operator was found: external_id or nesting
+--   link_source VARCHAR  how the operator, or else the annotation, was found: external_id, nesting, flow or time
 WITH causes AS MATERIALIZED (
     SELECT trace_id, slice_id, name
     FROM host_slices

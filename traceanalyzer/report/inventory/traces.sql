@@ -1,15 +1,23 @@
 -- One row per trace: what it is, what was recorded in it, and how much of its GPU work is linked to the host.
-WITH linked AS (
+-- A TPU runs whole programs: the call that started a run launched all of its operations.
+WITH launched_runs AS (
+    SELECT DISTINCT ends.trace_id, ends.event_id AS run_id
+    FROM canonical.flows AS ends
+    JOIN canonical.flows AS starts USING (trace_id, flow_id)
+    WHERE ends.phase = 'f' AND starts.phase = 's' AND ends.category IS NOT DISTINCT FROM starts.category
+),
+linked AS (
     SELECT
         trace_id,
         count(*) AS gpu_op_count,
         min(start_ns) AS gpu_first_ns,
         max(start_ns + dur_ns) AS gpu_last_ns,
-        count(launch_id) / count(*) AS launch_share,
+        count(coalesce(launch_id, launched_runs.run_id)) / count(*) AS launch_share,
         count(cpu_op_id) / count(*) AS cpu_op_share,
         count(annotation_id) / count(*) AS annotation_share,
         count(python_id) / count(*) AS python_share
     FROM canonical.gpu_ops
+    LEFT JOIN launched_runs USING (trace_id, run_id)
     GROUP BY trace_id
 ),
 windows AS (
@@ -34,9 +42,12 @@ steps AS (
 ),
 -- Without a device nothing is attributed, but the host has its steps all the same.
 host_steps AS (
-    SELECT trace_id, count(DISTINCT name) AS step_count
+    SELECT
+        trace_id,
+        count(DISTINCT name) AS step_count,
+        if(bool_or(raw_category IS NOT DISTINCT FROM 'step_num'), 'step_num', 'ProfilerStep') AS source
     FROM canonical.host_slices
-    WHERE category = 'annotation' AND starts_with(name, 'ProfilerStep#')
+    WHERE marks_step(category, raw_category, name)
     GROUP BY trace_id
 )
 SELECT
@@ -68,7 +79,7 @@ SELECT
     linked.cpu_op_share,
     linked.annotation_share,
     linked.python_share,
-    coalesce(windows.step_source, if(host_steps.step_count > 0, 'ProfilerStep, host only', NULL)) AS step_source,
+    coalesce(windows.step_source, host_steps.source || ', host only') AS step_source,
     coalesce(steps.step_count, host_steps.step_count, 0) AS step_count,
     coalesce(windows.kept_step_count, 0) AS kept_step_count
 FROM canonical.traces

@@ -37,6 +37,8 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bus_bytes_per_s": ("bus bandwidth", _rate),
     "headroom_ns": ("headroom", duration),
     "floor_share": ("of roof", percent),
+    "flops_share": ("of peak FLOP/s", percent),
+    "bytes_share": ("of peak bandwidth", percent),
     "sm_share": ("SMs", percent),
     "memory_share": ("memory", percent),
     "tflops": ("TFLOP/s", lambda rate: f"{rate:.1f}"),
@@ -64,17 +66,18 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "group_size": ("ranks", str),
     "group_desc": ("group", str),
     "class": ("class", str),
+    "category": ("category", str),
     "name": ("name", name_words),
     "operator": ("operator", name_words),
     "input_shapes": ("shapes", name_words),
     "path": ("module", name_words),
 }
-_TEXTS = {"class", "name", "group_desc", "kind", "limited_by", "tier", "operator", "input_shapes", "path"}
+_TEXTS = {"class", "category", "name", "group_desc", "kind", "limited_by", "tier", "operator", "input_shapes", "path"}
 
 
 def sections(answer: TopAnswer, run: str) -> list[Section]:
     """Return the largest rows with their share, and how much is not shown."""
-    question = question_of(answer.what, answer.by)
+    question = question_of(answer.what, answer.by, answer.metric)
     asked = f"top {answer.what} by {answer.by}"
     window = "analysis window" if question.has_steps else "all that was recorded"
     where = [f"step {answer.step}" if answer.step is not None else window]
@@ -139,7 +142,7 @@ def document(answer: TopAnswer, run: str) -> dict[str, Any]:
         "rank": answer.rank,
         "step": answer.step,
         "metric": answer.metric,
-        "meaning": question_of(answer.what, answer.by).meaning,
+        "meaning": question_of(answer.what, answer.by, answer.metric).meaning,
         "row_count": answer.row_count,
         "whole_ns": answer.whole_ns,
         "elsewhere_ns": answer.elsewhere_ns,

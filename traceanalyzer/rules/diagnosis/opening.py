@@ -76,8 +76,16 @@ def _spread(run: RunPlaces, pooled: Sequence[Device]) -> float | None:
 
 
 def judged_ledgers(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> tuple[DeviceLedger, ...]:
-    """Return the ledgers of the recordings that the report is about."""
-    return tuple(ledger for ledger in ledgers if ledger.trace not in run.unjudged)
+    """Return the ledgers of the recordings that the report is about, of the devices that compute.
+
+    Beside devices that compute, one that only sends or receives copies waits for nothing. Where none computes, all are.
+    """
+    computing = {ledger.trace for ledger in ledgers if dict(ledger.buckets).get("compute")}
+    return tuple(
+        ledger
+        for ledger in ledgers
+        if ledger.trace not in run.unjudged and (ledger.trace not in computing or dict(ledger.buckets).get("compute"))
+    )
 
 
 def pooled_ledger(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> RunLedger | None:

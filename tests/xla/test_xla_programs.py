@@ -1,0 +1,92 @@
+"""Operations of compiled programs: their categories, and their rates against the peaks that the profile gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xspace import MS, PlaneMaker, Ref, space
+
+import traceanalyzer
+from traceanalyzer.answers.top import top
+from traceanalyzer.run import open_run
+
+
+def tpu(*, with_peaks: bool) -> bytes:
+    plane = PlaneMaker("/device:TPU:0")
+    plane.stats = {"device_type_string": "TPU v5e"}
+    if with_peaks:
+        plane.stats |= {"peak_teraflops_per_second": 200.0, "peak_hbm_bw_gigabytes_per_second": 800.0}
+    written: dict[str, tuple[str, int, int]] = {
+        "%dot.1": ("convolution", 10**11, 10**8),
+        "%add.1": ("loop fusion", 10**6, 4 * 10**8),
+        "%copy-done.1": ("copy-done", 0, 10**9),
+    }
+    plane.name_stats = {
+        name: {"hlo_category": Ref(category), "flops": flops, "model_flops": flops, "bytes_accessed": moved}
+        for name, (category, flops, moved) in written.items()
+    }
+    events: list[tuple[int, int, str, dict[str, Any]]] = [
+        (at * MS, MS, name, {}) for at, name in enumerate([*written, *written])
+    ]
+    return space(plane.line(3, "XLA Ops", events, 0))
+
+
+def rows(content: bytes | Path, folder: Path, query: str) -> list[tuple[Any, ...]]:
+    path = content if isinstance(content, Path) else folder / "vm.xplane.pb"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    with traceanalyzer.open(path, store=folder / "store") as run:
+        return list(run.sql(query).fetchall())
+
+
+COLUMNS = "name, category, call_count, flops_share, bytes_share, limited_by, floor_ns"
+
+
+def test_operations_have_shares_of_the_devices_own_peaks(tmp_path: Path) -> None:
+    found = rows(tpu(with_peaks=True), tmp_path, f"SELECT {COLUMNS} FROM hlo_ops ORDER BY name")
+    assert found == [
+        ("add.1", "loop fusion", 2, pytest.approx(5e-6), pytest.approx(0.5), "memory", pytest.approx(1e6)),
+        ("copy-done.1", "copy-done", 2, None, None, None, None),
+        ("dot.1", "convolution", 2, pytest.approx(0.5), pytest.approx(0.125), "compute", pytest.approx(1e6)),
+    ]
+
+
+def test_without_peaks_there_are_rates_and_no_shares(tmp_path: Path) -> None:
+    query = "SELECT name, flops_per_s, flops_share, limited_by, headroom_ns FROM hlo_ops WHERE name = 'dot.1'"
+    assert rows(tpu(with_peaks=False), tmp_path, query) == [("dot.1", pytest.approx(1e14), None, None, None)]
+
+
+def test_the_operators_of_a_run_of_compiled_programs_are_their_operations(tmp_path: Path) -> None:
+    (tmp_path / "vm.xplane.pb").write_bytes(tpu(with_peaks=True))
+    with open_run(tmp_path / "vm.xplane.pb", store=tmp_path / "store") as run:
+        answer = top(run.connection, "operators", "headroom")
+        assert [(row["name"], row["category"], row["limited_by"]) for row in answer.rows] == [
+            ("add.1", "loop fusion", "memory"),
+            ("dot.1", "convolution", "compute"),
+            ("copy-done.1", "copy-done", None),
+        ]
+        assert top(run.connection, "operators").metric == "hlo_ops"
+
+
+@pytest.mark.check
+def test_own_time_of_operations_of_a_public_profile_is_that_of_xprof(corpus: Path, tmp_path: Path) -> None:
+    path = corpus / "xla" / "jax_tpu_v6e4_host_offload.xplane.pb"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    query = "SELECT name, sum(sum_ns), sum(call_count) FROM hlo_ops GROUP BY name ORDER BY 2 DESC, 1 LIMIT 8"
+    known = {
+        "copy-done.4": 77773215731250,
+        "copy-done.2": 77642772818750,
+        "copy-done": 75671038513750,
+        "copy-done.5": 72946182662500,
+        "broadcast_add_fusion.1": 3262107413750,
+        "broadcast_add_fusion": 3190582365000,
+        "broadcast_add_fusion.2": 3167203858750,
+        "all-reduce": 1460345258750,
+    }
+    found = rows(path, tmp_path, query)
+    assert [name for name, _, _ in found] == list(known)
+    # A length in whole nanoseconds is less than one off: from the nanosecond of its start to that of its end.
+    assert all(abs(int(ns) * 1000 - known[name]) < 1000 * count for name, ns, count in found)

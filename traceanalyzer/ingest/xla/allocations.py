@@ -1,0 +1,73 @@
+"""Allocations and releases of XLA's allocators, on the host's lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.xla.events import LineEvents
+from traceanalyzer.ingest.xla.space import Plane
+from traceanalyzer.ingest.xla.wire import Int
+
+_ALLOCATIONS = {"MemoryAllocation": "alloc", "MemoryDeallocation": "free"}
+_DEVICE_OF_ALLOCATOR = re.compile(r"GPU_(\d+)")
+_MOST_SIZE_BYTES = 2**46
+
+
+def write_allocations(
+    sink: TraceSink, plane: Plane, events: LineEvents, starts: Int, thread_id: int
+) -> npt.NDArray[np.bool_]:
+    """Write allocator events, and return which events they are."""
+    kinds = [_ALLOCATIONS.get(name) for name in plane.event_names]
+    is_memory = np.array([kind is not None for kind in kinds], np.bool_)[events.name] if kinds else None
+    if is_memory is None or not is_memory.any():
+        return np.zeros(len(events), np.bool_)
+    rows = np.flatnonzero(is_memory)
+    picker = events.picker
+    codes, allocators = picker.codes("allocator_name")
+    device_of = [_device_of_allocator(name) for name in allocators]
+    is_alloc = np.array([kind == "alloc" for kind in kinds], np.bool_)[events.name]
+    numbers = {}
+    for name in ("addr", "allocation_bytes", "bytes_allocated", "index_on_host"):
+        values, known = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
+        owner, found = picker.integers(name)
+        values[owner], known[owner] = found, True
+        if name != "addr":
+            known &= np.abs(values) <= _MOST_SIZE_BYTES
+        numbers[name] = (values, known)
+    device = np.array(device_of, np.int64)[codes]
+    on_tpu = numbers["index_on_host"][1]
+    device = np.where(on_tpu, numbers["index_on_host"][0] % 2**31, device)
+    sizes, known_sizes = numbers["allocation_bytes"]
+    sink.append(
+        "memory_events",
+        pa.table(
+            {
+                "event_id": pa.array(events.event_id[rows]),
+                "thread_id": pa.array(np.full(len(rows), thread_id)),
+                "start_ns": pa.array(starts[rows]),
+                "kind": pa.array(np.where(is_alloc[rows], "alloc", "free").tolist(), pa.string()),
+                "device_type": pa.array(np.where(device[rows] < 0, 0, 1)),
+                "device": pa.array(device[rows]),
+                "address": _known(*numbers["addr"], rows),
+                "size_bytes": _known(np.where(is_alloc, sizes, -sizes), known_sizes, rows),
+                "allocated_bytes": _known(*numbers["bytes_allocated"], rows),
+            }
+        ),
+    )
+    return is_memory
+
+
+def _device_of_allocator(name: str | None) -> int:
+    """Return the device of an allocator, such as GPU_0_bfc; -1: the host's."""
+    found = _DEVICE_OF_ALLOCATOR.search(name or "")
+    return int(found[1]) if found and len(found[1]) < 9 else -1
+
+
+def _known(values: Int, known: npt.NDArray[np.bool_], rows: Int) -> pa.Array[Any]:
+    return pa.array(values[rows], mask=~known[rows])
