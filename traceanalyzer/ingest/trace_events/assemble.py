@@ -103,7 +103,7 @@ class Assembler:
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         changed = lost_count > 0 and leave_out_lost_devices(self._database, self._stage, self._losses)
         if self._check_times(in_order=has_hip) or changed:
-            first_ns, last_ns, _, deviceless = self._query("span").fetchall()[0][:4]
+            first_ns, last_ns, _, _, _, _, lost_count = self._query("span").fetchall()[0]
         self._last_ns = last_ns or 0
         self._end_open_events()
         if self._drop_zero:
