@@ -150,3 +150,44 @@ def test_a_pause_between_two_parts_of_a_recording_is_none() -> None:
     found = tables([*recording(), *map(later, recording())])
     assert found.defects == {}
     assert len(found["gpu_ops"]) == 2 * COUNT
+
+
+MARKS = {
+    "[memory]": {"ph": "i", "s": "t", "args": {"Addr": 1, "Bytes": 8, "Total Allocated": 8, "Total Reserved": 16}},
+    "mark": {"ph": "i", "s": "t"},
+    "counter": {"ph": "C", "args": {"used": 5}},
+}
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_a_stray_mark_hours_after_all_else_does_not_stretch_the_recording(name: str) -> None:
+    stray = {"name": name, "pid": 1, "tid": 1, "ts": 5 * 3_600e6, **MARKS[name]}
+    found = tables([*recording(), stray])
+    assert found.defects == {"far-timestamp": 1}
+    assert found["traces"][0]["last_ns"] < 10_000_000
+
+
+def test_marks_that_go_on_for_hours_are_kept() -> None:
+    marks = [{"name": "mark", "pid": 1, "tid": 1, "ts": at * 3_600e6, **MARKS["mark"]} for at in range(1, 9)]
+    found = tables([*recording(), *marks])
+    assert found.defects == {}
+    assert len(found["instants"]) == len(marks)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**40, 10**20, "GPU"])
+def test_work_of_a_device_that_cannot_be_is_not_added_to_a_real_one(number: object) -> None:
+    args = {"device": number, "stream": 7, "correlation": 6}
+    found = tables(changed(recording(), 5, pid=number, args=args))
+    assert found.defects == {"device-lost": 1}
+    assert kernels(found) == [row for row in kernels(tables(recording())) if row != (610, 40)]
+    assert {row["device"] for row in found["gpu_ops"]} == {0}
+
+
+def test_work_that_names_no_possible_device_at_all_is_that_of_one() -> None:
+    rows = [
+        row | {"pid": 2**40, "args": {**row["args"], "device": 2**40}} if row["cat"] == "kernel" else row
+        for row in recording()
+    ]
+    found = tables(rows)
+    assert found.defects == {"bad-number": COUNT}
+    assert len(found["gpu_ops"]) == COUNT

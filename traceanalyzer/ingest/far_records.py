@@ -10,7 +10,8 @@ SLOT_NS = 60 * 10**9
 # A few records are far where nothing happened for so long, and for so many times the length of the recording.
 _SILENCE_NS = 600 * 10**9
 _SILENCE_LENGTHS = 100
-_FEW, _FEW_SHARE = 3, 0.001
+MOST_FAR = 3  # or this share of all
+_FEW_SHARE = 0.001
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def recording_of(slots: Iterable[Slot], *, least_count: int = 10) -> tuple[int, 
     if groups[main].count < least_count:
         return groups[0].first_ns, groups[-1].last_ns
     far_ns = silence_ns(groups[main].last_ns - groups[main].first_ns)
-    most = max(_FEW, int(_FEW_SHARE * total))
+    most = max(MOST_FAR, int(_FEW_SHARE * total))
     first = last = main
     while first > 0 and not _is_far(groups[:first], groups[first].first_ns - groups[first - 1].last_ns, far_ns, most):
         first -= 1

@@ -23,6 +23,7 @@ from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,
     leave_out_far_events,
     leave_out_far_marks,
+    leave_out_lost_devices,
 )
 from traceanalyzer.ingest.trace_events.facts import (
     ROCPROFV3,
@@ -100,8 +101,9 @@ class Assembler:
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
-        if self._check_times(in_order=has_hip):
-            first_ns, last_ns = self._query("span").fetchall()[0][:2]
+        changed = lost_count > 0 and leave_out_lost_devices(self._database, self._stage, self._losses)
+        if self._check_times(in_order=has_hip) or changed:
+            first_ns, last_ns, _, _, _, _, lost_count = self._query("span").fetchall()[0]
         self._last_ns = last_ns or 0
         self._end_open_events()
         if self._drop_zero:
@@ -216,9 +218,7 @@ class Assembler:
         changed = leave_out_far_events(self._database, self._query, self._stage, self._losses)
         if self._has("gpu_sorted"):
             changed |= self._check_devices(in_order=in_order)
-        if changed:
-            leave_out_far_marks(self._database, self._query, self._stage)
-        return changed
+        return leave_out_far_marks(self._database, self._query, self._stage, self._losses, changed=changed) or changed
 
     def _check_devices(self, *, in_order: bool) -> bool:
         """Correct the times of devices; return whether any were wrong."""

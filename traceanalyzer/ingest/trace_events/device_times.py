@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.ingest.device_check import Findings, check_device_records
-from traceanalyzer.ingest.far_records import Slot, recording_of, silence_ns
+from traceanalyzer.ingest.far_records import MOST_FAR, Slot, recording_of, silence_ns
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
@@ -39,13 +39,49 @@ def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stag
     return left_out
 
 
-def leave_out_far_marks(database: duckdb.DuckDBPyConnection, query: Query, stage: Path) -> None:
-    """Rewrite the other events of a trace without those far outside of all slices and work: marks of the profiler."""
+def leave_out_far_marks(
+    database: duckdb.DuckDBPyConnection, query: Query, stage: Path, losses: Losses, *, changed: bool
+) -> bool:
+    """Rewrite the other events of a trace without those far outside of all slices and work; return whether any were.
+
+    Where the others were `changed`, they are marks of the profiler; else a few of them are damaged.
+    """
     spans = [_all_of(slots) for slots in _slots(query).values()]
-    if spans:
-        margin_ns = silence_ns(max(last for _, last in spans) - min(first for first, _ in spans))
-        around = min(first for first, _ in spans) - margin_ns, max(last for _, last in spans) + margin_ns
-        list(_keep(database, stage, "other", around))
+    if not spans:
+        return False
+    margin_ns = silence_ns(max(last for _, last in spans) - min(first for first, _ in spans))
+    around = min(first for first, _ in spans) - margin_ns, max(last for _, last in spans) + margin_ns
+    if changed:
+        return bool(list(_keep(database, stage, "other", around)))
+    files = [str(path) for path in _files(stage, "other")]
+    if not files or not 0 < _far_count(database, files, around) <= MOST_FAR:
+        return False
+    for count, example in _keep(database, stage, "other", around):
+        losses.add("far-timestamp", None, example, count)
+    return True
+
+
+def leave_out_lost_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the GPU work of a trace without what names no possible device; return whether there was any.
+
+    Where no work names a device, all of it is that of one.
+    """
+    files = [str(path) for path in _files(stage, "gpu")]
+    lost, known = database.execute(
+        "SELECT count(*) FILTER (WHERE is_device_lost), count(device) FROM read_parquet($files)", {"files": files}
+    ).fetchall()[0]
+    if not lost or not known:
+        return False
+    for path in _files(stage, "gpu"):
+        _rewrite(database, path, "SELECT * FROM read_parquet($path) WHERE NOT is_device_lost")
+    losses.add("device-lost", None, count=lost)
+    return True
+
+
+def _far_count(database: duckdb.DuckDBPyConnection, files: list[str], span: tuple[int, int]) -> int:
+    values = {"files": files, "first": span[0], "last": span[1]}
+    (row,) = database.execute(f"SELECT count(*) FROM read_parquet($files) WHERE NOT ({_KEPT})", values).fetchall()
+    return int(row[0])
 
 
 def _slots(query: Query) -> dict[str, list[Slot]]:

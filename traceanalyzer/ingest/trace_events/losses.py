@@ -99,6 +99,7 @@ KINDS = {
         "the file holds the processes of several ranks, and nothing tells whose GPU work is whose: ids that more than "
         "one of them uses link nothing; give the files that the ranks wrote",
     ),
+    "device-lost": Kind("loss", "GPU work names a device by a number that no device has; it is left out"),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
     **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }

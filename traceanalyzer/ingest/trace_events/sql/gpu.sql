@@ -96,7 +96,8 @@ typed AS (
 )
 SELECT
     event_id,
-    coalesce(known_device, TRY_CAST(pid AS INTEGER)) AS device,
+    coalesce(known_device, CASE WHEN device_text IS NULL THEN TRY_CAST(pid AS INTEGER) END) AS device,
+    device_text IS NOT NULL AND known_device IS NULL AS is_device_lost,
     CASE WHEN details IS NOT NULL THEN pid END AS track_pid,
     coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
     context,

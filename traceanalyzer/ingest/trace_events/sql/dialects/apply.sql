@@ -52,6 +52,7 @@ SELECT
     launchable(recast.block)[2] AS block_y,
     launchable(recast.block)[3] AS block_z,
     FALSE AS is_sycl,
+    FALSE AS is_device_lost,
     recast.group_name,
     recast.collective,
     CAST(0 AS TINYINT) AS lost_values
