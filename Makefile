@@ -61,7 +61,7 @@ more: $(VENV)/.check  ## What `make check` adds to `make test`
 .PHONY: nightly
 nightly: $(VENV)/.check  ## All tests: fault bench, counterfactuals, corpus, peers, installed packages; SHARD=1/4 for a quarter
 	$(STATIC)
-	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --shard $(SHARD) --durations=20
+	TRACEANALYZER_TIER=nightly $(BIN)/pytest -n $(WORKERS) --dist worksteal --shard $(SHARD) --durations=20
 
 .PHONY: lint
 lint: $(VENV)/.test  ## Format check, lint, strict types, rules and generated documents

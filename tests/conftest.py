@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 import tiers  # chooses how many examples properties get before any test module is read
 from simulated_tables import remembered
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules.authoring import fixtures
+from traceanalyzer.run import open_run
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTED_S = pytest.StashKey[float]()
@@ -76,7 +81,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _in_tier(item: pytest.Item, tier: str, eighth: int) -> bool:
     marked, gate = (item.get_closest_marker(name) is not None for name in ("check", "gate"))
-    return tiers.selected(item.nodeid, marked=marked, gate=gate, tier=tier, eighth=eighth)
+    return tiers.selected(_counted_as(item), marked=marked, gate=gate, tier=tier, eighth=eighth)
+
+
+def _counted_as(item: pytest.Item) -> str:
+    """Return by what an eighth has a test: all tests of a real trace come together, so that it is diagnosed once."""
+    callspec = getattr(item, "callspec", None)
+    for value in callspec.params.values() if callspec else ():
+        if isinstance(value, (str, Path)) and (trace := corpus_path() / value) in _corpus_traces():
+            return "/".join(trace.parts[-2:])
+    return item.nodeid
+
+
+@cache
+def _corpus_traces() -> frozenset[Path]:
+    return frozenset(corpus_runs())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -160,6 +179,28 @@ def store_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]
     """A function that returns the store of a trace: one for all tests, so that a real trace is read once."""
     folder = _shared(tmp_path_factory, "stores")
     return lambda path: folder / "_".join(path.absolute().parts[-3:])
+
+
+@pytest.fixture(scope="session")
+def diagnosis_of(
+    tmp_path_factory: pytest.TempPathFactory, store_of: Callable[[Path], Path]
+) -> Callable[[Path], Diagnosis]:
+    """A function that returns what the rules that ship say of a trace: computed once for all tests."""
+    folder = _shared(tmp_path_factory, "diagnoses")
+
+    def diagnosed(path: Path) -> Diagnosis:
+        kept = folder / store_of(path).name
+        if not kept.exists():
+            with open_run(path, store=store_of(path)) as run:
+                diagnosis = run.diagnose(settings=NO_SETTINGS)
+            partial = kept.with_name(f"{kept.name}-{os.getpid()}")
+            partial.write_bytes(pickle.dumps(diagnosis))
+            partial.replace(kept)
+        diagnosis = pickle.loads(kept.read_bytes())
+        assert isinstance(diagnosis, Diagnosis)
+        return diagnosis
+
+    return diagnosed
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from verdicts.verdict_table import diagnosed
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document
@@ -37,10 +36,10 @@ def schema(root: Path) -> dict[str, Any]:
 @pytest.mark.gate
 @pytest.mark.parametrize("name", EXPECTED)
 def test_diagnosis_is_the_reviewed_one(
-    name: str, corpus: Path, schema: dict[str, Any], store_of: Callable[[Path], Path], golden: bool
+    name: str, corpus: Path, schema: dict[str, Any], diagnosis_of: Callable[[Path], Diagnosis], golden: bool
 ) -> None:
     expected = EXPECTED[name]
-    diagnosis = diagnosed(corpus / expected["trace"], store_of(corpus / expected["trace"]))
+    diagnosis = diagnosis_of(corpus / expected["trace"])
     check_document(document(diagnosis), schema)
     if golden:
         renew(name, expected, diagnosis)

@@ -16,8 +16,6 @@ from report_schemas import check_document, junit_root, sarif_results
 from traceanalyzer.cli import cli
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import formats
-from traceanalyzer.run import open_run
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 # jsonschema takes a second for so many events of a profile; the first of each are held to the schema, and all to order.
 MOST_EVENTS = 200
@@ -32,10 +30,9 @@ def written(diagnosis: Diagnosis, format_: str) -> str:
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
 def test_reports_of_a_real_trace_follow_their_schemas(
-    path: Path, tmp_path: Path, store_of: Callable[[Path], Path]
+    path: Path, tmp_path: Path, store_of: Callable[[Path], Path], diagnosis_of: Callable[[Path], Diagnosis]
 ) -> None:
-    with open_run(path, store=store_of(path)) as run:
-        diagnosis = run.diagnose(settings=NO_SETTINGS)
+    diagnosis = diagnosis_of(path)
     check_document(json.loads(written(diagnosis, "json")), "diagnosis")
     assert {item["ruleId"] for item in sarif_results(written(diagnosis, "sarif"))} == {
         finding.rule for finding in (*diagnosis.findings, *diagnosis.suppressed)

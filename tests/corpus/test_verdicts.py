@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from report_diagnoses import loader_finding, precision_finding, sick
 from verdicts import independent
-from verdicts.verdict_table import RESULTS, diagnosed, labels, outcomes, row
+from verdicts.verdict_table import RESULTS, labels, outcomes, row
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules import load_rules
 
 LABELS = labels()
@@ -22,8 +23,10 @@ PLANNED = {"attention-slow-backend", "comm-on-compute-stream", "unbucketed-gradi
 
 
 @pytest.mark.parametrize("name", LABELS)
-def test_the_verdict_is_no_worse_than_the_table_says(name: str, corpus: Path, store_of: Callable[[Path], Path]) -> None:
-    found = row(LABELS[name], diagnosed(corpus / name, store_of(corpus / name)))
+def test_the_verdict_is_no_worse_than_the_table_says(
+    name: str, corpus: Path, diagnosis_of: Callable[[Path], Diagnosis]
+) -> None:
+    found = row(LABELS[name], diagnosis_of(corpus / name))
     expected = outcomes(RESULTS.read_text(encoding="utf-8"))[name]
     assert ORDER.index(found.outcome) >= ORDER.index(expected), found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import EIGHTHS, IN_CHECK, cost_table, eighth_of_commit, examples, needed, selected, shard, share
+from tiers import EIGHTHS, cost_table, eighth_of_commit, example_count, examples, needed, selected, shard, share
 
 from traceanalyzer.rules import load_rules
 
@@ -83,9 +83,10 @@ def test_the_longest_tests_begin_first(root: Path) -> None:
     }
 
 
-def test_the_loop_tries_few_examples_and_the_check_sixty_or_more() -> None:
-    assert examples(10).max_examples == settings().max_examples == (60 if IN_CHECK else 15)
-    assert examples(200).max_examples == (200 if IN_CHECK else 15)
+def test_the_nightly_tier_tries_all_examples_and_the_check_a_quarter() -> None:
+    assert [example_count(10, tier) for tier in ("loop", "check", "nightly")] == [15, 15, 60]
+    assert [example_count(400, tier) for tier in ("loop", "check", "nightly")] == [15, 100, 400]
+    assert examples(10).max_examples == settings().max_examples == example_count(60)
 
 
 @pytest.mark.check
@@ -117,7 +118,7 @@ def test_the_table_of_costs_adds_up_and_begins_with_the_dearest_suite() -> None:
 
 @pytest.mark.check
 def test_a_tier_ends_with_its_table_of_costs(root: Path) -> None:
-    printed = ran(root, "--tier", "quick", "tests/documents/test_tiers.py", "-k", "few_examples")
+    printed = ran(root, "--tier", "quick", "tests/documents/test_tiers.py", "-k", "all_examples")
     assert re.search(r"^\| documents \| 1 \| \d+\.\d \|$", printed, re.MULTILINE)
 
 

@@ -13,11 +13,11 @@ from browser import check_accessibility, opened_browser
 from conftest import corpus_runs
 from html_pages import check_page, drops_of, numbers_of
 
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.html.page import page
 from traceanalyzer.run import open_run
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,14 @@ def browser() -> Iterator[Any]:
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
 def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
-    path: Path, request: pytest.FixtureRequest, tmp_path: Path, store_of: Callable[[Path], Path]
+    path: Path,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    store_of: Callable[[Path], Path],
+    diagnosis_of: Callable[[Path], Diagnosis],
 ) -> None:
+    diagnosis = diagnosis_of(path)
     with open_run(path, store=store_of(path)) as run:
-        diagnosis = run.diagnose(settings=NO_SETTINGS)
         text = page(diagnosis, run)
         # Nothing in it is by chance. A part of the pages shows it: of all formats, of one rank and of several.
         assert zlib.crc32(path.name.encode()) % 3 or page(diagnosis, run) == text

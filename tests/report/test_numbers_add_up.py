@@ -69,9 +69,8 @@ def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
-def test_numbers_of_a_real_trace_add_up(path: Path, store_of: Callable[[Path], Path]) -> None:
-    with open_run(path, store=store_of(path)) as run:
-        check(run.diagnose(settings=NO_SETTINGS))
+def test_numbers_of_a_real_trace_add_up(path: Path, diagnosis_of: Callable[[Path], Diagnosis]) -> None:
+    check(diagnosis_of(path))
 
 
 def check(diagnosis: Diagnosis) -> None:

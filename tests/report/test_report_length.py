@@ -12,8 +12,6 @@ from rich.cells import cell_len
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import formats
-from traceanalyzer.run import open_run
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 WIDTH, LINES = 80, 100  # two screens of 80 x 50
 FEW_FINDINGS = 4
@@ -37,11 +35,10 @@ def report(diagnosis: Diagnosis, *, verbose: bool) -> str:
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_a_report_with_few_findings_fits_two_screens(
-    name: str, corpus: Path, store_of: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    name: str, corpus: Path, diagnosis_of: Callable[[Path], Diagnosis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    with open_run(corpus / name, store=store_of(corpus / name)) as run:
-        diagnosis = run.diagnose(settings=NO_SETTINGS)
+    diagnosis = diagnosis_of(corpus / name)
     short, whole = report(diagnosis, verbose=False), report(diagnosis, verbose=True)
     if len({finding.rule for finding in diagnosis.findings if finding.kind != "quality"}) <= FEW_FINDINGS:
         # A terminal breaks what is wider than it.

@@ -3,9 +3,9 @@
 `make test` runs what is not marked `check`. `make check` adds those marked `gate`, and an eighth of the other marked
 ones, which the commit chooses: eight commits after each other pass nearly all. `make nightly` runs every test.
 
-The last two set TRACEANALYZER_TIER=check: properties then get more examples, and a missing dependency fails instead of
-skipping. In all the same code is tried with the same examples; TRACEANALYZER_FUZZ_S looks for new ones, for so many
-seconds.
+The last two set TRACEANALYZER_TIER to their names: a missing dependency then fails instead of skipping. Properties get
+their full number of examples in the nightly tier, the first quarter of them in the check, and few in the loop: the same
+ones every time. TRACEANALYZER_FUZZ_S looks for new ones, for so many seconds.
 """
 
 from __future__ import annotations
@@ -22,24 +22,31 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-IN_CHECK = os.environ.get("TRACEANALYZER_TIER") == "check"
+TIER = os.environ.get("TRACEANALYZER_TIER", "loop")
+IN_CHECK = TIER in {"check", "nightly"}
 LOOP_EXAMPLES = 15
-CHECK_EXAMPLES = 60
-
-for profile, count in (("loop", LOOP_EXAMPLES), ("check", CHECK_EXAMPLES)):
-    settings.register_profile(
-        profile,
-        max_examples=count,
-        deadline=None,
-        derandomize="TRACEANALYZER_FUZZ_S" not in os.environ,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-settings.load_profile("check" if IN_CHECK else "loop")
+NIGHTLY_EXAMPLES = 60
 
 
-def examples(most: int = CHECK_EXAMPLES) -> settings:
-    """Return the settings of a property that is worth `most` examples in `make check`, where each gets 60 or more."""
-    return settings(max_examples=max(most, CHECK_EXAMPLES) if IN_CHECK else LOOP_EXAMPLES)
+def example_count(most: int, tier: str = TIER) -> int:
+    """Return how many examples of a property a tier tries: all `most`, at least 60, in the nightly one."""
+    whole = max(most, NIGHTLY_EXAMPLES)
+    return {"nightly": whole, "check": max(whole // 4, LOOP_EXAMPLES)}.get(tier, LOOP_EXAMPLES)
+
+
+settings.register_profile(
+    TIER,
+    max_examples=example_count(NIGHTLY_EXAMPLES),
+    deadline=None,
+    derandomize="TRACEANALYZER_FUZZ_S" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(TIER)
+
+
+def examples(most: int = NIGHTLY_EXAMPLES) -> settings:
+    """Return the settings of a property that is worth `most` examples, see `example_count`."""
+    return settings(max_examples=example_count(most))
 
 
 def needed(name: str) -> ModuleType:
