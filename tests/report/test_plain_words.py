@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 from report_diagnoses import sick
 
@@ -30,3 +31,10 @@ def test_what_a_file_lost_is_said_in_words() -> None:
     text = " ".join(report(sick(defects=(lost,))).split())
     assert "does not hold everything: 4,587 times, events of this phase hold no timing" in text
     assert "unknown-phase" not in text
+
+
+def test_no_fix_binds_all_ranks_to_one_node() -> None:
+    rules = Path(__file__).parents[2] / "rules"
+    assert [
+        path.name for path in rules.rglob("*.yaml") if re.search(r"(?:cpunodebind|membind)=\d", path.read_text())
+    ] == []
