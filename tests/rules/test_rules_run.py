@@ -202,7 +202,7 @@ def test_the_report_shows_whom_the_run_waits_for(root: Path) -> None:
     assert ledger.ranks[0][0] == 3
     stream = io.StringIO()
     formats.write_diagnosis(diagnosis, "terminal", stream)
-    assert "of the rank that the others wait for: rank 3 " in " ".join(stream.getvalue().split())
+    assert "at each moment the time of the latest rank: rank 3 " in " ".join(stream.getvalue().split())
     schema = json.loads((root / "docs" / "diagnosis.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(document(diagnosis), schema)
 

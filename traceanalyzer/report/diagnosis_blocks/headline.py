@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, TraceDefect
 from traceanalyzer.diagnosis.verdict import LIMITS_TRUST, RunVerdict, pooled_ledger, quality_findings, step_ns
 from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
 from traceanalyzer.report.diagnosis_blocks.findings import left_out
@@ -59,11 +59,17 @@ def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
         blocks.append(Paragraph(message, label=Text(finding.severity, finding.severity), blocks=tuple(fixes)))
     lost = [defect for defect in diagnosis.defects if defect.severity == "loss"]
     if lost:
-        kinds = ", ".join(f"{defect.defect} ×{defect.count:,} in {defect.trace}" for defect in lost[:MOST_LOSSES])
-        more = f" and {len(lost) - MOST_LOSSES} more" if len(lost) > MOST_LOSSES else ""
+        kinds = "; ".join(_loss_words(defect, named=len(diagnosis.traces) > 1) for defect in lost[:MOST_LOSSES])
+        more = f"; {counted(len(lost) - MOST_LOSSES, 'more kind')}" if len(lost) > MOST_LOSSES else ""
         words = f"the file does not hold everything: {kinds}{more}"
         blocks.append(Paragraph(words, label=Text("lost", "warning")))
     return tuple(blocks)
+
+
+def _loss_words(defect: TraceDefect, *, named: bool) -> str:
+    """Say what a kind of loss means, without its name in tables and without the advice that follows."""
+    place = f" in {defect.trace}" if named else ""
+    return f"{counted(defect.count, 'time')}{place}, {defect.advice.split(';')[0]}"
 
 
 def limits_trust(finding: Finding) -> bool:

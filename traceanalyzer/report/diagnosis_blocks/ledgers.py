@@ -46,11 +46,13 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     ledgers = diagnosis.ledgers
     # Only their names distinguish two traces of one rank.
     named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
-    run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger, diagnosis)]
+    run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger, diagnosis, verbose=verbose)]
     recorded = recordings_table(diagnosis, verbose=verbose)
     most = kernels_shown(len(problems(diagnosis)), verbose=verbose)
     if verbose and ledgers:
-        devices = [_device_section(LedgerGroup(ledger, (ledger,)), ledgers, named) for ledger in ledgers]
+        devices = [
+            _device_section(LedgerGroup(ledger, (ledger,)), ledgers, named, verbose=verbose) for ledger in ledgers
+        ]
         kernels = [kernel_blocks(ledger, most=most) for ledger in ledgers]
         if recorded is not None:
             run = [*run[:-1], Section((*run[-1].blocks, recorded), run[-1].heading)] if run else [Section((recorded,))]
@@ -65,7 +67,7 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         return [Section((*section.blocks, table, *slowest_kernels(diagnosis, most=most)), section.heading)]
     if not groups:
         return host_sections(diagnosis, verbose=verbose)
-    section = _device_section(groups[0], ledgers, named)
+    section = _device_section(groups[0], ledgers, named, verbose=verbose)
     rest = [_devices_table(groups[1:], ledgers, named)] if len(groups) > 1 else []
     rest = [recorded] if recorded is not None else rest
     return [Section((*section.blocks, *rest, *slowest_kernels(diagnosis, most=most)), section.heading)]
@@ -83,7 +85,7 @@ def host_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         heading = Heading(
             "Where the time goes", (_window(ledger), *(Text(note, "dim") for note in (*notes, "on the host")))
         )
-        sections.append(Section((_bar(ledger), *_operators(ledger)), heading))
+        sections.append(Section((_bar(ledger, codes=verbose), *_operators(ledger)), heading))
     return sections
 
 
@@ -112,23 +114,25 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
     return kernel_blocks(slowest, most=most, place=place)
 
 
-def _run_section(ledger: RunLedger, diagnosis: Diagnosis) -> Section:
+def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> Section:
     if ledger.recording_count > 1:
         said = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
         said += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
         heading = Heading("Where the time goes", (_window(ledger), *(Text(words, "dim") for words in said)))
-        return Section((_bar(ledger),), heading)
+        return Section((_bar(ledger, codes=verbose),), heading)
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
         f"rank {rank} {share:.0%}".replace("%", " %")
         for rank, share in waited[:3]
         if share >= SMALL_SHARE and rank is not None
     )
-    notes = (Text(f"of the rank that the others wait for: {ranks}", "dim"),) if ranks else ()
-    return Section((_bar(ledger),), Heading("Where the run's time goes", (_window(ledger), *notes)))
+    notes = (Text(f"at each moment the time of the latest rank: {ranks}", "dim"),) if ranks else ()
+    return Section((_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes)))
 
 
-def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Section:
+def _device_section(
+    group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str], *, verbose: bool
+) -> Section:
     ledger = group.worst
     notes = [_place(group, ledgers, named)]
     if len(group.members) > 1:
@@ -136,7 +140,7 @@ def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: 
         notes.append(f"all within {ALIKE_SHARE:.0%}; this is the slowest, {slowest}".replace("%", " %"))
     notes += [ledger.device_name] if ledger.device_name else []
     heading = Heading("Where the time goes", (_window(ledger), *(Text(note, "dim") for note in notes)))
-    return Section((_bar(ledger),), heading)
+    return Section((_bar(ledger, codes=verbose),), heading)
 
 
 def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
@@ -157,13 +161,14 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
     return Table(("device", time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
-def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
+def _bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool) -> Block:
+    """Return the ledger as a bar, with `codes` also the names that queries and rules use for its parts."""
     rows, shares = ledger_rows(ledger), shares_words(ledger)
     parts = []
     for bucket, dur_ns in rows:
         words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
         cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
-        parts.append(BarPart(bucket, words, dur_ns, cells, bucket if words != bucket else ""))
+        parts.append(BarPart(bucket, words, dur_ns, cells, bucket if codes and words != bucket else ""))
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))
 
 

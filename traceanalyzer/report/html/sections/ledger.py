@@ -138,4 +138,4 @@ def _rank_words(run: RunLedger) -> str:
     waited = [(rank, dur_ns / run.window_ns) for rank, dur_ns in run.ranks if run.window_ns]
     known = [(rank, share) for rank, share in waited[:5] if share >= 0.01 and rank is not None]
     ranks = ", ".join(f"rank {rank} {percent(share)}" for rank, share in known)
-    return f"At each moment, the time of the rank that the others wait for: {ranks}." if ranks else ""
+    return f"At each moment the time of the latest rank: {ranks}." if ranks else ""

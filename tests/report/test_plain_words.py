@@ -1,0 +1,40 @@
+"""What a report says in words, not in the names that tables and rules use."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from report_diagnoses import sick
+
+from traceanalyzer.diagnosis import Diagnosis, TraceDefect
+from traceanalyzer.report import formats
+
+
+def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    formats.write_diagnosis(diagnosis, "terminal", stream, verbose=verbose)
+    return stream.getvalue()
+
+
+def test_codes_of_the_ledger_are_shown_on_request_only() -> None:
+    code = re.compile(r"\b(?:host|dev|edge)\.[a-z_]+")
+    assert not code.search(report(sick()))
+    assert code.search(report(sick(), verbose=True))
+
+
+def test_what_a_file_lost_is_said_in_words() -> None:
+    lost = TraceDefect(
+        "rank0", "unknown-phase", "loss", 4_587, None, "events of this phase hold no timing; record again"
+    )
+    text = " ".join(report(sick(defects=(lost,))).split())
+    assert "does not hold everything: 4,587 times, events of this phase hold no timing" in text
+    assert "unknown-phase" not in text
+
+
+def test_no_fix_binds_all_ranks_to_one_node() -> None:
+    rules = Path(__file__).parents[2] / "rules"
+    assert [
+        path.name for path in rules.rglob("*.yaml") if re.search(r"(?:cpunodebind|membind)=\d", path.read_text())
+    ] == []
