@@ -10,7 +10,8 @@ import duckdb
 import pytest
 from text_tables import ask, connect
 
-from traceanalyzer.answers.top import QUESTIONS, TopAnswer, top
+from traceanalyzer.answers.top import TopAnswer, top
+from traceanalyzer.answers.top_questions import QUESTIONS
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine

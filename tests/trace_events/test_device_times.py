@@ -152,7 +152,7 @@ def test_a_pause_between_two_parts_of_a_recording_is_none() -> None:
     assert len(found["gpu_ops"]) == 2 * COUNT
 
 
-MARKS = {
+MARKS: dict[str, Event] = {
     "[memory]": {"ph": "i", "s": "t", "args": {"Addr": 1, "Bytes": 8, "Total Allocated": 8, "Total Reserved": 16}},
     "mark": {"ph": "i", "s": "t"},
     "counter": {"ph": "C", "args": {"used": 5}},

@@ -14,13 +14,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
 from traceanalyzer.attribution.matching_calls import Call, Direction, Place, in_order
-from traceanalyzer.metrics import metrics
 
 ENDS = 2
+# Of metrics, attribution reads this one: stored tables are made again where it changes, as `store.inputs` lists it.
+_RECORDINGS = Path(__file__).parents[1] / "metrics" / "recording" / "recordings.sql"
 _MESSAGE = re.compile(r"(?i)^_?(send|recv|isend|irecv|batch_isend_irecv|p2p)")
 _SEND, _RECV = re.compile(r"(?i)^_?i?send$"), re.compile(r"(?i)^_?i?recv$")
 _PEERS = re.compile(r"^nccl:(?P<kind>send|recv) (?P<own>\d+)(->|<-)(?P<peer>\d+)\b")
@@ -184,7 +186,9 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     groups: dict[_Group, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
     messages: dict[_Group, list[Call]] = defaultdict(list)
     peers = load_peers(con)
-    sessions = dict(con.execute(f"SELECT trace_id, session FROM ({metrics()['recordings'].sql})").fetchall())
+    sessions = dict(
+        con.execute(f"SELECT trace_id, session FROM ({_RECORDINGS.read_text(encoding='utf-8')})").fetchall()
+    )
     listed = _listed_groups(con)
     sizes: dict[_Group, int | None] = {}
     ranks: dict[int, int | None] = {}

@@ -99,7 +99,8 @@ class Answers:
         value. Without `step`, rows are of the whole analysis window. By time, `whole_ns` is that of all GPU operations
         there, and `elsewhere_ns` that of those which are in no row.
         """
-        from traceanalyzer.answers.top import QUESTIONS, top
+        from traceanalyzer.answers.top import top
+        from traceanalyzer.answers.top_questions import QUESTIONS
         from traceanalyzer.report.screens.top import document
 
         if what not in QUESTIONS:

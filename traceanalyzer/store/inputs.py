@@ -35,6 +35,7 @@ DERIVED_SOURCES = (
     "attribution",
     "metrics/__init__.py",
     "metrics/kernels/kernel_class_*.sql",
+    "metrics/recording/recordings.sql",
     "metrics/launches/captured_launches.sql",
     "metrics/launches/graph_*.sql",
 )
