@@ -140,4 +140,5 @@ def test_clocks_apart_are_named_and_nothing_is_concluded(
     shift = of_name(name, [*SHIFTS_US])
     found = diagnosis_of(rewritten.with_device_clock(trace, SHIFTS_US[shift]), tmp_path / "shifted")
     assert fired(found) <= fired(plain(name))
-    assert quality(found) > quality(plain(name))
+    # Whether recording frames delayed kernels is not concluded either.
+    assert quality(found) > quality(plain(name)) - {"tq-profiler-overhead"}
