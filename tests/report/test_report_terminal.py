@@ -341,6 +341,26 @@ def test_verdict_counts_the_fixes_that_the_order_tells() -> None:
     assert "all 3 fixes together up to 42.5 %" in " ".join(report(sick(findings=findings, plans=(three,))).split())
 
 
+def test_verdict_does_not_count_a_fix_that_adds_nothing() -> None:
+    from traceanalyzer.diagnosis import PlannedFix
+
+    nothing = PlannedFix("small", "alternative", 0, plan().fixes[-1].left_ns, ("dataloader-bound",))
+    three = dataclasses.replace(plan(), fixes=(*plan().fixes, nothing))
+    small = loader_finding(rule="small", status="alternative", alternatives=("dataloader-bound",), marginal_order=3)
+    findings = (loader_finding(), precision_finding(), small)
+    assert ", 2 fixes together up to 41.7 %" in " ".join(report(sick(findings=findings, plans=(three,))).split())
+
+
+@pytest.mark.parametrize(("step_count", "first"), [(6, "step"), (0, "kernel")])
+def test_a_fix_that_only_moves_the_beginning_forward_says_what_begins(step_count: int, first: str) -> None:
+    from traceanalyzer.diagnosis import PlannedFix
+
+    longer = PlannedFix("small", "primary", -10_000_000, plan().fixes[-1].left_ns + 10_000_000)
+    changed = dataclasses.replace(plan(), step_count=step_count, fixes=(*plan().fixes, longer))
+    words = " ".join(report(sick(plans=(changed,))).split())
+    assert f"delays nothing: only the first {first} begins earlier" in words
+
+
 def test_of_two_recordings_the_first_findings_order_is_told() -> None:
     other = dataclasses.replace(plan(), trace="rank1.json.gz", rank=1, fixes=plan().fixes[:1])
     assert "both fixes together up to 41.7 %" in report(sick(plans=(other, plan())))

@@ -97,7 +97,7 @@ def plan_sections(diagnosis: Diagnosis) -> list[Section]:
     rows = [("now", duration(plan.window_ns / per_step), "", "")]
     for fix in plan.fixes:
         saves = gain(fix.saving_ns / plan.window_ns)
-        remark = plan_remark(fix, confidences.get(fix.rule, "low"), [row[0] for row in rows[1:]])
+        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [row[0] for row in rows[1:]])
         rows.append((fix.rule, duration(fix.left_ns / per_step), saves, remark))
     columns = ("fix", "step time" if plan.step_count else "time", "saves", "")
     blocks: list[Block] = [Table(columns, tuple(rows), right=frozenset({1, 2}), wraps_last=True)]
@@ -129,10 +129,10 @@ def plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
     return notes
 
 
-def plan_remark(fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
+def plan_remark(plan: FixPlan, fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
     """Say how sure a step of the order is, and on which of those `before` it depends."""
     if fix.saving_ns < 0:
-        return "delays nothing: only the first step begins earlier"
+        return f"delays nothing: only the first {'step' if plan.step_count else 'kernel'} begins earlier"
     if fix.status == "alternative":
         return f"already covered by {' or '.join(fix.alternatives) or 'the fixes above'}"
     if fix.status == "latent":

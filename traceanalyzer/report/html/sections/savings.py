@@ -37,7 +37,7 @@ def plan_drops(diagnosis: Diagnosis, plan: FixPlan) -> tuple[Drop, list[Drop]]:
     confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
     drops: list[Drop] = []
     for fix in plan.fixes:
-        remark = plan_remark(fix, confidences.get(fix.rule, "low"), [drop.name for drop in drops])
+        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [drop.name for drop in drops])
         saves = gain(fix.saving_ns / plan.window_ns)
         drops.append(Drop(fix.rule, fix.left_ns, fix.saving_ns, duration(fix.left_ns / per_step), saves, remark))
     return Drop("now", plan.window_ns, 0, duration(plan.window_ns / per_step), "", ""), drops
