@@ -17,8 +17,8 @@ from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOption
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
-from traceanalyzer.opening.attributing import derived_of, with_names
 from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
+from traceanalyzer.opening.deriving import derived_of, with_names
 from traceanalyzer.opening.finding import find
 from traceanalyzer.opening.ingesting import ingest_all
 from traceanalyzer.remote.location import Location

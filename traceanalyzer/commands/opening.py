@@ -157,9 +157,11 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(options: RunOptions, cluster: str | None, retries: int | None, plan: bool, **rest: Any) -> Any:
-        from traceanalyzer.opening.planning import parse_cluster
+        address = None
+        if cluster is not None:
+            from traceanalyzer.opening.planning import parse_cluster
 
-        address = None if cluster is None else parse_cluster(cluster)
+            address = parse_cluster(cluster)
         if retries is not None and address is None:
             raise TraceAnalyzerError("only tasks of a cluster are tried again", "--retries", "give --cluster, too")
         return command(options=replace(options, cluster=address, retries=retries, plan=plan), **rest)

@@ -1,5 +1,5 @@
 """What opening a run does, in this order: `finding` names its files, `ingesting` has what is new read, `contents` puts
-what the store then holds in order and writes its catalogue, and `attributing` has it attributed.
+what the store then holds in order and writes its catalogue, and `deriving` has it attributed, by `attributing`.
 
 Reading one file and attributing one trace are tasks: threads of this process run them, or an executor that is given,
 such as `cluster`'s. `parts` does a share of them, for jobs without a scheduler; `planning` says what there is to do,

@@ -2,19 +2,16 @@
 
 A rank needs of the others how long it waited for them in collectives, and nothing else. So the collectives are matched
 first, in one place. Other processes leave what they compute in the run's store, under `ranks`.
-
-Attribution of a run, from the store or computed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,69 +29,9 @@ from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema.parquet_files import parquet_options
-from traceanalyzer.settings.settings import SettingsFile
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store
 from traceanalyzer.store.stored_trace import StoredTrace
-
-
-def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
-    """Return options with the names in the project's settings, unless they have some."""
-    return options if options.names is not None else replace(options, names=settings_file.read().names)
-
-
-def derived_place(
-    opened_store: Store,
-    traces: Sequence[StoredTrace],
-    options: AttributionOptions,
-    captures: Sequence[StoredTrace] = (),
-) -> Path:
-    """Return where the attribution tables of some traces lie, once they are there."""
-    # Ranks, and which traces are recordings of one, may come from the files' names, on which no trace's folder depends.
-    ranks = [trace.trace if trace.rank is None else trace.rank for trace in traces]
-    asked = f"{options.key()} {ranks}"
-    if captures:
-        asked += f" captures {[capture.rank for capture in captures]}"
-    return opened_store.derived_place([trace.folder for trace in (*traces, *captures)], asked)
-
-
-def derived_of(
-    opened_store: Store,
-    traces: Sequence[StoredTrace],
-    options: AttributionOptions,
-    jobs: int | None,
-    executor: Executor | None = None,
-    captures: Sequence[StoredTrace] = (),
-) -> Path:
-    """Return the folder of the attribution tables of some traces, computed if the store lacks them.
-
-    An `executor` runs the tasks, by default threads of this process.
-    """
-    target = derived_place(opened_store, traces, options, captures)
-
-    def compute(scratch: Path) -> None:
-        import pyarrow.parquet as pq
-
-        from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
-        from traceanalyzer.opening.screening import scans_of_run
-        from traceanalyzer.query import engine
-        from traceanalyzer.query.canonical import connect_canonical
-        from traceanalyzer.schema.parquet_files import parquet_options
-
-        matched, attributed = kept_matched(opened_store, target.name), None
-        if executor is not None:
-            attributed = in_processes(opened_store, target.name, traces, options, executor)
-        elif len(traces) > 1 or matched is not None:
-            attributed = in_threads(opened_store, target.name, traces, options, jobs or os.cpu_count() or 1)
-        with connect_canonical(traces, captures=captures) as connection:
-            folder = scratch if len(traces) > HELD_DEVICES else None
-            scans_of = scans_of_run(scratch, executor, opened_store.place, target.name)
-            tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
-            for name, table in tables.items():
-                pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
-
-    return opened_store.derived_folder(target, [trace.folder for trace in (*traces, *captures)], compute)
-
 
 _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"
 _OF_WAITS = pa.schema(

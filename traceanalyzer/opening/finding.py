@@ -15,7 +15,7 @@ from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.attributing import with_names
+from traceanalyzer.opening.deriving import with_names
 from traceanalyzer.opening.ingesting import check_name
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Progress
-from traceanalyzer.opening.attributing import derived_place
 from traceanalyzer.opening.contents import Contents, traces_of
+from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ignore, ingest_each
 from traceanalyzer.store.inputs import stamp_of

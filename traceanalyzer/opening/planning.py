@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.attributing import derived_place
 from traceanalyzer.opening.contents import Contents, traces_of
+from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import held_sources
 

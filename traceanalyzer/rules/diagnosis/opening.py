@@ -10,14 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import DeviceLedger, Finding, RankSteps, Recording, RunLedger, Screening
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.evaluation.places import RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device
+
+# An answer that was kept is printed without them.
+if TYPE_CHECKING:
+    import duckdb
+
+    from traceanalyzer.rules.evaluation.places import RunPlaces
+    from traceanalyzer.rules.evaluation.removals import Device
 
 _COLUMNS = (
     "trace, rank, device, rank_id, recording, recording_count, session, step_count, window_ns, step_mean_ns, "

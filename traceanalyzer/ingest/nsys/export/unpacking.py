@@ -10,12 +10,13 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, ByteStream
 from traceanalyzer.process import run_program
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingest.nsys.defects import Defects
 
 SUFFIXES = (".nsys-rep", ".qdrep", ".qdstrm")
 
@@ -68,6 +69,8 @@ def unpacked(path: Path, folder: Path, defects: Defects) -> Path:
 
     A rollback journal beside the file is never played back, because it may name other files to remove: it is counted.
     """
+    from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC
+
     if _begins_with(path, GZIP_MAGIC):
         return _inflated(path, folder / "export.sqlite", defects)
     if _begins_with(path.with_name(path.name + _JOURNAL_SUFFIX), _JOURNAL_MAGIC):
@@ -84,6 +87,9 @@ def _begins_with(path: Path, magic: bytes) -> bool:
 
 
 def _inflated(path: Path, target: Path, defects: Defects) -> Path:
+    from traceanalyzer.ingest.trace_events.losses import Losses
+    from traceanalyzer.ingest.trace_events.stream import ByteStream
+
     losses = Losses()
     packed = ByteStream(path, losses)
     try:
