@@ -21,8 +21,7 @@ LIMITS_TRUST = SEVERITIES.index("warning")
 
 # Savings below this share do not lead a verdict before what most of the time is.
 SMALL_SAVING_SHARE = 0.05
-# What is printed as more than 0.0 %.
-_VISIBLE_SHARE = 0.0005
+_VISIBLE_SHARE = 0.0005  # is printed as 0.1 %
 # Time that no rule explains is named in the headline from this share of the windows on.
 LARGE_REST_SHARE = 0.25
 _HOST_WORDS = {
@@ -348,9 +347,8 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = sum(fix.saving_ns >= _VISIBLE_SHARE * plan.window_ns for fix in plan.fixes)
-        whole = count == len(plan.fixes)
         if count > 1 and joint > share + 0.005:
-            named = "both" if whole and count == 2 else f"all {count}" if whole else str(count)
+            named = str(count) if count < len(plan.fixes) else "both" if count == 2 else f"all {count}"
             sentence += f", {named} fixes together up to {percent(joint)}"
     return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
 

@@ -33,11 +33,11 @@ class CsvProcess:
 
     @property
     def label(self) -> str:
-        """Return what tells it from the others in the names of traces."""
+        """Return the part of a trace's name that differs between processes."""
         return str(self.pid) if self.guid is None else f"{self.pid or ''}-{self.guid}".strip("-")
 
     def owns(self, batch: pa.RecordBatch, *, is_first: bool) -> Column | None:
-        """Return which rows are this process's; None where no column tells. The first one has those of unknown ones."""
+        """Return which rows are of this process; None: no column names one. The first has rows of unknown ones, too."""
         if self.guid is not None and "guid" in batch.schema.names:
             own = np.array([text == self.guid for text in batch.column("guid").to_pylist()], np.bool_)
             return pa.array(own)

@@ -1,6 +1,6 @@
 -- The call that each arrow between host and device begins in, and the work that it ends at. An arrow begins at a time
 -- within its call and ends at the start of its work. Where the file has whole microseconds only, so do its arrows, and
--- $unit is 1000. Arrows are told apart by their numbers and their categories, which name the rank where several ranks
+-- $unit is 1000. Arrows differ by their numbers and their categories, which name the rank where several ranks
 -- are in a file. Several arrows that end at one time of a lane belong to the works there in their order.
 CREATE OR REPLACE TABLE links AS
 WITH begins AS (
