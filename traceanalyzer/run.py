@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
@@ -18,14 +17,13 @@ from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
-from traceanalyzer.opening.deriving import derived_of, with_names
-from traceanalyzer.opening.finding import find
+from traceanalyzer.opening.deriving import derived_of
+from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import ingest_all
+from traceanalyzer.opening.request import RunRequest, ignore
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
-from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
     from traceanalyzer.rules import Explanation
     from traceanalyzer.rules.diagnosis.opening import Opening
-    from traceanalyzer.settings.settings import Settings
+    from traceanalyzer.settings.settings import Settings, SettingsFile
 
 
 _TRACES_SHOWN = """
@@ -49,33 +47,41 @@ ORDER BY trace_id
 """
 
 
-def _ignore(progress: Progress) -> None:
-    return None
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
     """An open run: a DuckDB connection over its tables and metrics, and the traces behind them."""
 
-    root: Path | Location
-    store: Path
+    found: FoundRun  # what was asked for, and where it lies
     traces: tuple[StoredTrace, ...]
     derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
     unreadable: tuple[TraceAnalyzerError, ...] = ()  # files of the run that are not among its traces, and why
-    options: AttributionOptions = DEFAULT_OPTIONS  # what `derived` is computed with
-    jobs: int | None = None  # cores to use; None: all
-    catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
-    ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
-    settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
-    device: str | None = None  # as in `open_run`
-    ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
-    shared_store: Location | None = None  # what `store` is a working copy of
-    recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
-    kept: ExitStack | None = None  # what is removed when the run is closed
-    executor: Executor | None = None  # as in `open_run`
     set_aside: tuple[TraceAnalyzerError, ...] = ()  # files and traces that are none of the run's ranks, and why
     captures: tuple[StoredTrace, ...] = ()  # of these, what shows how the run's graphs were captured
+    ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
+    catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
+    recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
+    kept: ExitStack | None = None  # what is removed when the run is closed
+
+    @property
+    def root(self) -> Path | Location:
+        """What the run is called after: the one input, or the folder of several."""
+        return self.found.root
+
+    @property
+    def store(self) -> Path:
+        """The folder of the run's tables."""
+        return self.found.opened_store.folder
+
+    @property
+    def shared_store(self) -> Location | None:
+        """What `store` is a working copy of."""
+        return self.found.location.shared
+
+    @property
+    def settings_file(self) -> SettingsFile:
+        """The project's settings, for all that is asked without others."""
+        return self.found.settings_file
 
     @property
     def name(self) -> str:
@@ -113,7 +119,7 @@ class Run:
     def _project(self, settings: Settings | None) -> Settings:
         """Return the settings that were given, else the project's, with the device that the run was opened with."""
         project = self.settings_file.read() if settings is None else settings
-        return replace(project, hardware=with_device(project.hardware, self.device))
+        return replace(project, hardware=with_device(project.hardware, self.found.request.device))
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Return the relation of a query over canonical tables, attribution and metrics.
@@ -165,7 +171,9 @@ class Run:
 
         if self.derived is None:
             return None
-        return scans_of_run(self.derived, self.executor, self.shared_store or self.store, self.derived.name)
+        return scans_of_run(
+            self.derived, self.found.request.executor, self.shared_store or self.store, self.derived.name
+        )
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""
@@ -221,8 +229,9 @@ class Run:
             diagnosis = diagnose(
                 connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
             )
-        if self.options.steps is not None:
-            chosen = Override("steps", None, f"{self.options.steps_words} alone", None, None, "--step")
+        options = self.found.options
+        if options.steps is not None:
+            chosen = Override("steps", None, f"{options.steps_words} alone", None, None, "--step")
             diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
@@ -260,17 +269,14 @@ class Run:
             Path(folder),
             names,
             layout,
-            self.jobs,
+            self.found.request.jobs,
             replaced,
             self.ncu_tables,
             self.captures,
         )
 
     def _attributed(self) -> Path:
-        options = with_names(self.options, self.settings_file)
-        return self.derived or derived_of(
-            open_store(self.shared_store or self.store), self.traces, options, self.jobs, captures=self.captures
-        )
+        return self.derived or derived_of(self.found.with_names(), self.traces, self.captures)
 
     def close(self) -> None:
         """Close the connection, if there is one, see the catalogue finished, and remove what standard input left."""
@@ -304,7 +310,7 @@ def open_run(
     *,
     store: str | Path | Location | None = None,
     jobs: int | None = None,
-    report: Callable[[Progress], None] = _ignore,
+    report: Callable[[Progress], None] = ignore,
     attribution: bool = True,
     options: AttributionOptions = DEFAULT_OPTIONS,
     with_settings: bool = True,
@@ -334,46 +340,56 @@ def open_run(
     listed in `Run.unreadable`, and one that is no rank of the run in `Run.set_aside`; `from_store` reads none, and
     leaves out what the store lacks. Raises TraceAnalyzerError where nothing can be read.
     """
+    inputs = (path,) if isinstance(path, str | Path | Location) else tuple(path)
+    request = RunRequest(
+        inputs=inputs,
+        store=store,
+        jobs=jobs,
+        report=report,
+        attribution=attribution,
+        options=options,
+        with_settings=with_settings,
+        trust=trust,
+        device=device,
+        ncu=(ncu,) if isinstance(ncu, str | Path) else tuple(ncu),
+        catalog=catalog,
+        executor=executor,
+        from_store=from_store,
+    )
+    return open_requested(request)
+
+
+def open_requested(request: RunRequest) -> Run:
+    """Open a run as `open_run` does, from its arguments in one."""
     with ExitStack() as kept:
-        found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
-        root, opened_store, options = found.root, found.opened_store, found.options
+        found = find(request, kept)
+        opened_store = found.opened_store
         opened_store.claim_shared()
         unreadable = list(found.sources.unreadable)
-        cores = jobs or os.cpu_count() or 1
-        ingested = ingest_all(found.sources.sources, opened_store, cores, report, unreadable, executor, from_store)
+        ingested = ingest_all(found, unreadable)
         folders = [(item.source, item.folder) for item in ingested]
         traces, set_aside, captures = traces_of(opened_store, found.sources, folders)
         ncu_tables = ncu_tables_of(found.sources, folders)
         if not traces:
-            raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
+            raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, found.root)
         reused = all(item.was_there for item in ingested)
-        derived = derived_of(opened_store, traces, options, jobs, executor, captures) if attribution else None
+        derived = derived_of(found, traces, captures) if request.attribution else None
         recorded_first = None
         if opened_store.shared is not None and derived is not None:
             from traceanalyzer.store.run_records import record_run, run_record
 
-            recorded_first = record_run(
-                opened_store.shared, run_record(root, traces, unreadable, derived, options.key())
-            )
-        writing = renew_catalog(opened_store, traces, derived, reused, ncu_tables, captures, asked=catalog)
+            record = run_record(found.root, traces, unreadable, derived, found.options.key())
+            recorded_first = record_run(opened_store.shared, record)
         return Run(
-            root,
-            opened_store.folder,
-            tuple(traces),
-            derived,
-            reused,
-            tuple(unreadable),
-            options,
-            jobs,
-            writing,
-            found.location.ignored,
-            found.settings_file,
-            device,
-            tuple(ncu_tables),
-            found.location.shared,
-            recorded_first,
-            kept.pop_all(),
-            executor,
-            (*found.sources.set_aside, *set_aside),
-            tuple(captures),
+            found=found,
+            traces=tuple(traces),
+            derived=derived,
+            reused=reused,
+            unreadable=tuple(unreadable),
+            set_aside=(*found.sources.set_aside, *set_aside),
+            captures=tuple(captures),
+            ncu_tables=tuple(ncu_tables),
+            catalog=renew_catalog(opened_store, traces, derived, reused, ncu_tables, captures, asked=request.catalog),
+            recorded_first=recorded_first,
+            kept=kept.pop_all(),
         )

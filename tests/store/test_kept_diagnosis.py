@@ -56,6 +56,10 @@ def test_the_second_diagnosis_is_read_and_equal(trace: Path, made: list[Run]) ->
     assert any(finding.evidence for finding in first.findings)
 
 
+def of_device(run: Run, device: str) -> Run:
+    return replace(run, found=replace(run.found, request=replace(run.found.request, device=device)))
+
+
 @pytest.mark.check
 def test_what_it_depends_on_makes_it_again(trace: Path, made: list[Run], tmp_path: Path) -> None:
     rule = tmp_path / "launch-bound.yaml"
@@ -68,7 +72,7 @@ def test_what_it_depends_on_makes_it_again(trace: Path, made: list[Run], tmp_pat
         lambda run: run.diagnose(params={"dataloader-bound.min_share": 0.5}),
         lambda run: run.diagnose([rule]),
         lambda run: run.diagnose(settings=read_settings(settings)),
-        lambda run: replace(run, device="NVIDIA H100 80GB HBM3:132").diagnose(settings=NO_SETTINGS),
+        lambda run: of_device(run, "NVIDIA H100 80GB HBM3:132").diagnose(settings=NO_SETTINGS),
     ]
     for count, ask in enumerate(questions, 1):
         for _ in range(2):

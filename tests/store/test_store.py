@@ -176,7 +176,7 @@ def test_a_moved_run_is_read_again_into_the_cache(run_folder: Path, tmp_path: Pa
     assert op_count(moved) == (3, False)
     assert op_count(moved) == (3, True)
     with traceanalyzer.open_run(moved, catalog=True) as run:
-        assert run.ignored_store == moved / STORE_NAME
+        assert run.found.location.ignored == moved / STORE_NAME
     with duckdb.connect(str(run.store / "catalog.duckdb"), read_only=True) as catalog:
         assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
 

@@ -150,7 +150,8 @@ def diagnose(
     params = dict(_assigned(text) for text in assignments)
     opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
-    options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings, from_store=from_store)
+    chosen = replace(options.request.options, steps=_chosen_steps(steps))
+    options = options.asking(options=chosen, with_settings=not no_settings, from_store=from_store)
     with opened(options, shows_left_out=True) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)

@@ -19,6 +19,7 @@ import click
 
 from traceanalyzer.commands.activity import Activity
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.text.visible import visible
 
@@ -46,24 +47,24 @@ class RunPath(click.Path):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The run to open, and the options for opening it."""
+    """The run to open and how, and what only a command needs to know."""
 
-    path: Path | Location
-    store: Path | Location | None
-    jobs: int | None
-    verbose: bool
-    quiet: bool
-    step_pattern: str | None = None
-    with_settings: bool = True  # False: as if no traceanalyzer.toml were there
-    trust: bool = False
-    device: str | None = None
-    steps: tuple[int, int] | None = None  # as in AttributionOptions
-    ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
-    inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
+    request: RunRequest
+    verbose: bool = False
+    quiet: bool = False
     cluster: ClusterAddress | None = None  # where traces are read and attributed; None: in this process
     retries: int | None = None  # how often a task of the cluster that fails is tried again; None: as by default
     plan: bool = False  # only say what there is to do
-    from_store: bool = False  # read no trace: those that the store lacks are left out
+
+    @property
+    def path(self) -> Path | Location:
+        """The run as the user names it; the first of several inputs."""
+        first = self.request.inputs[0]
+        return first if isinstance(first, Location) else run_input(first)
+
+    def asking(self, **changes: Any) -> RunOptions:
+        """Return these options with other fields of the request."""
+        return replace(self, request=replace(self.request, **changes))
 
 
 def store_option(
@@ -104,8 +105,8 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         **rest: Any,
     ) -> Any:
         inputs = run if isinstance(run, tuple) else (run,)
-        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, ncu=ncu, inputs=inputs)
-        return command(options=options, **rest)
+        request = RunRequest(inputs=inputs, store=store, jobs=jobs, trust=trust, ncu=ncu)
+        return command(options=RunOptions(request, verbose, quiet), **rest)
 
     for decorate in reversed(
         (
@@ -147,7 +148,8 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(options: RunOptions, step_pattern: str | None, device: str | None, **rest: Any) -> Any:
-        return command(options=replace(options, step_pattern=step_pattern, device=device), **rest)
+        steps = replace(options.request.options, step_pattern=step_pattern)
+        return command(options=options.asking(options=steps, device=device), **rest)
 
     return step_pattern_option(device_option(gathered))
 
@@ -207,35 +209,19 @@ def opened(
 
     With `--plan`, it is only said what there is to do, and the command ends.
     """
-    from traceanalyzer.attribution import AttributionOptions
-    from traceanalyzer.run import open_run
+    from traceanalyzer.run import open_requested
 
-    attributes = AttributionOptions(options.step_pattern, None if options.with_settings else (), options.steps)
+    request = replace(options.request, attribution=attribution, catalog=catalog)
     if options.plan:
         from traceanalyzer.opening.planning import plan_of
 
-        given = options.inputs or options.path
-        for line in plan_of(given, options.store, attributes, options.cluster, attribution, options.trust):
+        for line in plan_of(request, options.cluster):
             click.echo(visible(line))
         raise click.exceptions.Exit(0)
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity, _executor(options) as executor:
         started = time.monotonic()
         activity.phase(f"opening {visible(str(options.path))}")
-        run = open_run(
-            options.inputs or options.path,
-            store=options.store,
-            jobs=options.jobs,
-            report=activity.read,
-            attribution=attribution,
-            options=attributes,
-            with_settings=options.with_settings,
-            trust=options.trust,
-            device=options.device,
-            ncu=options.ncu,
-            catalog=catalog,
-            executor=executor,
-            from_store=options.from_store,
-        )
+        run = open_requested(replace(request, report=activity.read, executor=executor))
         try:
             for error in run.unreadable:
                 hint = f" ({visible(error.hint)})" if error.hint else ""
@@ -243,8 +229,8 @@ def opened(
             for left_out in () if options.quiet or shows_left_out else run.set_aside:
                 hint = f" ({visible(left_out.hint)})" if left_out.hint else ""
                 click.echo(f"note: left out {visible(str(left_out))}{hint}", err=True)
-            if run.ignored_store is not None and not options.quiet:
-                ignored, used = visible(str(run.ignored_store)), visible(str(run.store))
+            if run.found.location.ignored is not None and not options.quiet:
+                ignored, used = visible(str(run.found.location.ignored)), visible(str(run.store))
                 click.echo(
                     f"note: {ignored} was not made there by you (moved, copied or downloaded?) and is not used; the "
                     f"store is {used}",
@@ -255,7 +241,7 @@ def opened(
                 click.echo(
                     f"note: another command recorded this run first, and found something else: {other}", err=True
                 )
-            if options.with_settings and not options.quiet:
+            if request.with_settings and not options.quiet:
                 note_ignored_settings(run)
             if options.verbose:
                 click.echo(_how_opened(run, time.monotonic() - started), err=True)

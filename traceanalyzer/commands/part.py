@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
@@ -26,22 +27,15 @@ def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_
     it attributes every N-th trace: so run the array twice. Then `diagnose` with the same --store does what is left.
     What is done is not done again.
     """
-    from traceanalyzer.attribution import AttributionOptions
+    from traceanalyzer.attribution.options import AttributionOptions
     from traceanalyzer.opening.parts import Share, do_part
 
     if index >= of:
         raise TraceAnalyzerError(f"there is no part {index} of {of}", "--index", "parts are numbered from 0 on")
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
-        done = do_part(
-            options.inputs or options.path,
-            Share(index, of),
-            store=options.store,
-            jobs=options.jobs,
-            report=activity.read,
-            options=AttributionOptions(step_pattern, () if no_settings else None),
-            trust=options.trust,
-            ncu=options.ncu,
-        )
+        attributes = AttributionOptions(step_pattern)
+        request = replace(options.request, report=activity.read, options=attributes, with_settings=not no_settings)
+        done = do_part(request, Share(index, of))
     for error in done.unreadable:
         hint = f" ({visible(error.hint)})" if error.hint else ""
         click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.commands.opening import (
     RunOptions,
     jobs_option,
@@ -23,6 +24,7 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
+from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
@@ -99,19 +101,15 @@ def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summa
 
 @contextmanager
 def _opened(paths: Sequence[Path | Location], opening: OpeningOptions) -> Iterator[Run]:
-    path = paths[0]
-    store = _store_of_run(path, opening.store)
-    options = RunOptions(
-        path,
-        store,
-        opening.jobs,
-        verbose=False,
-        quiet=opening.quiet,
-        step_pattern=opening.step_pattern,
+    request = RunRequest(
+        inputs=tuple(paths),
+        store=_store_of_run(paths[0], opening.store),
+        jobs=opening.jobs,
+        options=AttributionOptions(opening.step_pattern),
         with_settings=not opening.no_settings,
         trust=opening.trust,
-        inputs=tuple(paths),
     )
+    options = RunOptions(request, quiet=opening.quiet)
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         yield run

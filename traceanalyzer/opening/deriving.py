@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 
 from traceanalyzer.attribution.options import AttributionOptions
-from traceanalyzer.settings.settings import SettingsFile
+from traceanalyzer.opening.finding import FoundRun
 from traceanalyzer.store.inputs import StoredTrace
 from traceanalyzer.store.store import Store
-
-
-def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
-    """Return options with the names in the project's settings, unless they have some."""
-    return options if options.names is not None else replace(options, names=settings_file.read().names)
 
 
 def derived_place(
@@ -34,18 +26,12 @@ def derived_place(
     return opened_store.derived_place([trace.folder for trace in (*traces, *captures)], asked)
 
 
-def derived_of(
-    opened_store: Store,
-    traces: Sequence[StoredTrace],
-    options: AttributionOptions,
-    jobs: int | None,
-    executor: Executor | None = None,
-    captures: Sequence[StoredTrace] = (),
-) -> Path:
-    """Return the folder of the attribution tables of some traces, computed if the store lacks them.
+def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequence[StoredTrace] = ()) -> Path:
+    """Return the folder of the attribution tables of a run's traces, computed if the store lacks them.
 
-    An `executor` runs the tasks, by default threads of this process.
+    The executor of the request runs the tasks, by default threads of this process.
     """
+    opened_store, options, executor = found.opened_store, found.options, found.request.executor
     target = derived_place(opened_store, traces, options, captures)
 
     def compute(scratch: Path) -> None:
@@ -62,7 +48,7 @@ def derived_of(
         if executor is not None:
             attributed = in_processes(opened_store, target.name, traces, options, executor)
         elif len(traces) > 1 or matched is not None:
-            attributed = in_threads(opened_store, target.name, traces, options, jobs or os.cpu_count() or 1)
+            attributed = in_threads(opened_store, target.name, traces, options, found.request.cores)
         with connect_canonical(traces, captures=captures) as connection:
             folder = scratch if len(traces) > HELD_DEVICES else None
             scans_of = scans_of_run(scratch, executor, opened_store.place, target.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,7 @@ from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.deriving import with_names
-from traceanalyzer.opening.ingesting import check_name
+from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.locating import StoreLocation, locate_store
@@ -24,6 +23,7 @@ from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
     from traceanalyzer.discovery.remote_finding import RemoteRun
+    from traceanalyzer.remote.remote_object import RemoteObject
 
 
 def list_objects(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:
@@ -47,6 +47,7 @@ def recognise_objects(listed: RemoteRun, opened_store: Store) -> RunSources:
 class FoundRun:
     """A run that nothing was read of but the beginnings of its files."""
 
+    request: RunRequest
     root: Path | Location
     sources: RunSources
     location: StoreLocation
@@ -54,27 +55,19 @@ class FoundRun:
     settings_file: SettingsFile
     options: AttributionOptions
 
+    def with_names(self) -> FoundRun:
+        """Return it with the names in the project's settings among its options, unless these have some."""
+        return replace(self, options=_with_names(self.options, self.settings_file))
 
-def find(
-    path: str | Path | Location | Sequence[str | Path | Location],
-    store: str | Path | Location | None,
-    options: AttributionOptions,
-    kept: ExitStack,
-    *,
-    trust: bool,
-    ncu: str | Path | Sequence[str | Path] = (),
-    names: bool = True,
-    with_settings: bool = True,
-) -> FoundRun:
-    """Return what a user names as a run; what standard input leaves is removed with `kept`. See `open_run`.
 
-    With `names`, the options get those of the project's settings unless they have some. Without `with_settings` there
-    are no settings, whatever lies above the run.
+def find(request: RunRequest, kept: ExitStack) -> FoundRun:
+    """Return what a user names as a run; what standard input leaves is removed with `kept`.
+
+    Only what is to be attributed needs the names in the project's settings.
     """
-    given = [path] if isinstance(path, (str, Path, Location)) else path
-    inputs = [item if isinstance(item, Location) else run_input(item) for item in given]
+    inputs = [item if isinstance(item, Location) else run_input(item) for item in request.inputs]
+    store = request.store
     piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
-    tables = [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu]
     remote = [item for item in inputs if not isinstance(item, Path)]
     local = [item for item in inputs if isinstance(item, Path)]
     if remote:
@@ -85,12 +78,25 @@ def find(
         root = found.root
     if piped is not None and root == piped:
         root, store = Path(piped.name), store or piped.with_name("store")
-    settings_file = locate_settings(root, trust=trust) if with_settings else NO_SETTINGS_FILE
-    if names:
-        options = with_names(options, settings_file)
+    settings_file = locate_settings(root, trust=request.trust) if request.with_settings else NO_SETTINGS_FILE
+    options = _with_names(request.options, settings_file) if request.attribution else request.options
     location = locate_store(root, run_input(store) if isinstance(store, str | Path) else store)
     check_name(location.folder)
     opened_store = location.open()
     if remote:
         found = recognise_objects(remote_run, opened_store)
-    return FoundRun(root, with_ncu_tables(found, tables), location, opened_store, settings_file, options)
+    sources = with_ncu_tables(found, [Path(item) for item in request.ncu])
+    return FoundRun(request, root, sources, location, opened_store, settings_file, options)
+
+
+def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
+    return options if options.names is not None else replace(options, names=settings_file.read().names)
+
+
+def check_name(path: Path | RemoteObject) -> None:
+    """Raise TraceAnalyzerError for a name that is no text here: DuckDB and Arrow take UTF-8 only."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
+        raise TraceAnalyzerError("the name is not UTF-8", str(path), hint) from error

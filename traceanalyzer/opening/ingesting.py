@@ -19,6 +19,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
+from traceanalyzer.opening.finding import FoundRun, check_name
+from traceanalyzer.opening.request import ignore
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import Store
@@ -90,10 +92,6 @@ class Ingested:
     was_there: bool
 
 
-def ignore(progress: Progress) -> None:
-    """Report no progress."""
-
-
 def ingest_source(
     task: IngestTask, report: Callable[[Progress], None] = ignore
 ) -> tuple[str, bool] | TraceAnalyzerError:
@@ -120,25 +118,17 @@ def ingest_source(
     return folder.name, was_there
 
 
-def ingest_all(
-    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    opened_store: Store,
-    jobs: int,
-    report: Callable[[Progress], None],
-    unreadable: list[TraceAnalyzerError],
-    executor: Executor | None = None,
-    from_store: bool = False,
-) -> list[Ingested]:
-    """Return each source with its folder of traces, read where the store lacks it; all cores are used.
+def ingest_all(found: FoundRun, unreadable: list[TraceAnalyzerError]) -> list[Ingested]:
+    """Return each source of a run with its folder of traces, read where the store lacks it; all cores are used.
 
-    An `executor` runs the tasks, by default threads of this process. Sources that cannot be read are listed in
-    `unreadable`, and so are those that the store lacks where all is to come from there; if none can be read, the first
-    error is raised.
+    Sources that cannot be read are listed in `unreadable`, and so are those that the store lacks where all is to come
+    from there; if none can be read, the first error is raised.
     """
-    if from_store:
-        answers = _from_store(sources, opened_store, report)
+    request, sources = found.request, found.sources.sources
+    if request.from_store:
+        answers = _from_store(sources, found.opened_store, request.report)
     else:
-        answers = ingest_each(sources, opened_store, jobs, report, executor)
+        answers = ingest_each(sources, found.opened_store, request.cores, request.report, request.executor)
     errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
     if len(errors) == len(answers):
         raise errors[0]
@@ -153,7 +143,10 @@ def ingest_each(
     report: Callable[[Progress], None],
     executor: Executor | None = None,
 ) -> list[Ingested | TraceAnalyzerError]:
-    """Return for each source its folder of traces, or why it cannot be read; see `ingest_all`."""
+    """Return for each source its folder of traces, or why it cannot be read.
+
+    An `executor` runs the tasks, by default threads of this process.
+    """
     if executor is None:
         return _in_threads(sources, opened_store, jobs, report)
     return _in_processes(sources, opened_store, executor, report)
@@ -289,15 +282,6 @@ def _answer(
         return answer
     name, was_there = answer
     return Ingested(source, opened_store.folder / "traces" / name, was_there)
-
-
-def check_name(path: Path | RemoteObject) -> None:
-    """Raise TraceAnalyzerError for a name that is no text here: DuckDB and Arrow take UTF-8 only."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError as error:
-        hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
-        raise TraceAnalyzerError("the name is not UTF-8", str(path), hint) from error
 
 
 def _ingest(ingester: Ingester, source: Path | RemoteObject, scratch: Path, options: IngestOptions) -> None:

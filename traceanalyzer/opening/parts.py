@@ -6,25 +6,19 @@ run twice, and `open_run` does what is left. A part that is run again goes on wh
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
-from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ignore, ingest_each
+from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
+from traceanalyzer.opening.request import RunRequest, ignore
 from traceanalyzer.store.inputs import stamp_of
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
 
 
 @dataclass(frozen=True)
@@ -47,28 +41,17 @@ class PartDone:
     was_attributed: int = 0
 
 
-def do_part(
-    path: Path | Location | Sequence[Path | Location],
-    share: Share,
-    *,
-    store: Path | Location | None,
-    jobs: int | None,
-    report: Callable[[Progress], None],
-    options: AttributionOptions,
-    trust: bool,
-    ncu: Sequence[Path],
-) -> PartDone:
-    """Do a share of a run's work, and return what was done. Arguments are those of `open_run`.
+def do_part(request: RunRequest, share: Share) -> PartDone:
+    """Do a share of a run's work, and return what was done.
 
     Raises TraceAnalyzerError where none of its files can be read.
     """
-    cores = jobs or os.cpu_count() or 1
     with ExitStack() as kept:
-        run = find(path, store, options, kept, trust=trust, ncu=ncu)
+        run = find(request, kept)
         run.opened_store.claim_shared()
         own = run.sources.sources[share.index :: share.of]
         stamps = [stamp_of(source) for source, _ in own]
-        answers = ingest_each(own, run.opened_store, cores, report) if own else []
+        answers = ingest_each(own, run.opened_store, request.cores, request.report) if own else []
         failed = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
         for (source, _), stamp, answer in zip(own, stamps, answers, strict=True):
             if isinstance(answer, TraceAnalyzerError):
@@ -85,16 +68,16 @@ def do_part(
         )
         if missing:
             return PartDone(read, there, tuple(failed), missing)
-        attributed = _attribute(run, held, share, cores)
+        attributed = _attribute(run, held, share)
         return PartDone(read, there, tuple(failed), missing, attributed.count(False), attributed.count(True))
 
 
-def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> Contents:
+def _traces(run: FoundRun, held: Sequence[Path | None]) -> Contents:
     """Return the traces of the folders that the store holds; from a shared one, their tables are not fetched for it."""
     pairs = [
         (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None
     ]
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(run.request.cores) as pool:
         cards = list(pool.map(run.opened_store.card_folder, (folder for _, folder in pairs)))
     if None in cards:
         _fetch(run, held)
@@ -108,9 +91,9 @@ def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
             raise answer
 
 
-def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: int) -> list[bool]:
+def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share) -> list[bool]:
     """Attribute a share of a run's traces; return of each whether it was there."""
-    traces, _, captures = _traces(run, held, cores)
+    traces, _, captures = _traces(run, held)
     target = derived_place(run.opened_store, traces, run.options, captures)
     if run.opened_store.has(target):
         return [True for _ in traces[share.index :: share.of]]
@@ -129,5 +112,5 @@ def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: 
     tasks = [
         AttributionTask(traces[number], number, run.options, run.opened_store.place, target.name) for number in own
     ]
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(run.request.cores) as pool:
         return list(pool.map(attribute_source, tasks))

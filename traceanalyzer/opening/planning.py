@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import held_sources
+from traceanalyzer.opening.request import RunRequest
 
 if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
 
 
@@ -142,17 +141,11 @@ _GB = 1e9
 _AT_ONCE = 16
 
 
-def plan_of(
-    path: Path | Location | Sequence[Path | Location],
-    store: Path | Location | None,
-    options: AttributionOptions,
-    cluster: ClusterAddress | None,
-    attribution: bool,
-    trust: bool,
-) -> list[str]:
+def plan_of(request: RunRequest, cluster: ClusterAddress | None) -> list[str]:
     """Return what opening a run would do, in lines; nothing is read but the beginnings of files."""
+    attribution = request.attribution
     with ExitStack() as kept:
-        run = find(path, store, options, kept, trust=trust, names=attribution)
+        run = find(request, kept)
         sources = [source for source, _ in run.sources.sources]
         held = held_sources(sources, run.opened_store)
         new = [source for source, folder in zip(sources, held, strict=True) if folder is None]
