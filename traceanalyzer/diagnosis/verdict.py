@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
 from traceanalyzer.diagnosis.ledger_shares import unexplained_share
 from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent
@@ -143,10 +144,10 @@ def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
     unsure = any(_rank(finding) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
-    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding))
+    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
     if timed:
         share = worth_share(timed[0])
-        if timed[0].fixes and timed[0].fixes[0].effort == "recording":
+        if asks_for_recording(timed[0]):
             advice = timed[0].fixes[0].text.rstrip(".")
             return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
         return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
@@ -335,7 +336,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
     if graver is not None and graver.rule == _PACED:
         return f"{opening}In a turn: {lower_first(title)}."
-    if first.fixes and first.fixes[0].effort == "recording":
+    if asks_for_recording(first):
         # The time is not in the next recording; the program is as fast as before.
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
         rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
