@@ -70,6 +70,9 @@ def top(
     if what == "operators" and not answer.rows and step is None and by in OF_PROGRAMS.by:
         of_programs = _answer(con, OF_PROGRAMS, what, by, rank=rank, step=step, limit=limit)
         return of_programs if of_programs.rows else answer
+    if by == "time" and answer.rows and answer.nothing and "host" in question.by:
+        # Nothing ran on a device: what takes the host's time is the answer.
+        return _answer(con, question, what, "host", rank=rank, step=step, limit=limit)
     return answer
 
 

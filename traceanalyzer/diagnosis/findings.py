@@ -187,3 +187,13 @@ class BelowNoise:
     saving_ns: int
     saving_share: float
     noise_share: float  # the least share of the window that these steps distinguish from chance
+
+
+def asks_for_recording(finding: Finding) -> bool:
+    """Return whether the first fix of a finding leaves the program as it is."""
+    return bool(finding.fixes) and finding.fixes[0].effort == "recording"
+
+
+def weight_of_fix(finding: Finding) -> float:
+    """Return what the saving of a finding weighs: how to record again says less than what to change."""
+    return 0.5 if asks_for_recording(finding) else 1.0

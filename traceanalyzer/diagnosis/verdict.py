@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
 from traceanalyzer.diagnosis.ledger_shares import unexplained_share
 from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
-from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, name_words, percent
+from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -31,12 +32,15 @@ _HOST_WORDS = {
     "host.op": "work of the framework's operators",
     "host.python": "Python, or what was not recorded, outside operators",
 }
+_EARLIER = "the recorded work waits for work that was launched before the recording began"
 _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 # Finds that what happens once outweighs what repeats.
 _TOO_LITTLE = "tq-too-little-work"
+# Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
+_PACED = "paced-program"
 _WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
 
@@ -60,7 +64,7 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     if small is None or verdict.state in _WITHOUT_WORK:
         return verdict
     lead = leading_finding(diagnosis)
-    now = f" In this recording: {_lower(lead.title)}." if lead else ""
+    now = f" In this recording: {lower_first(lead.title)}." if lead else ""
     return RunVerdict(
         verdict.state,
         f"Too little GPU work was recorded to judge the program.{now} Warm up, and record the part that repeats.",
@@ -75,13 +79,13 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
         return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
-        return RunVerdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
+        return RunVerdict("blocked", f"{what} cannot be judged: {lower_first(blocker.title)}.")
     timed = time_findings(diagnosis)
     if timed:
         return RunVerdict("sick", _sick(diagnosis, timed))
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
-        sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
+        sentence = f"{compute}; {lower_first(problems(diagnosis)[0].title)}."
         rest = "" if has_no_compute(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
         return RunVerdict("sick", sentence + rest)
     if not diagnosis.ledgers:
@@ -90,14 +94,13 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
         return RunVerdict("unexplained", _without_compute(diagnosis))
     nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
-        if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
+        if any(_rank(finding) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
             return RunVerdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
         if all(map(_kernels_were_judged, diagnosis.ledgers)):
-            return RunVerdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
+            return RunVerdict("healthy", f"Healthy: {lower_first(compute)} and {nothing}.")
         return RunVerdict("healthy", f"{compute} and {nothing}; {_unjudged(diagnosis.ledgers)}.")
     if _most_unexplained(diagnosis)[0] == "edge.queued_before_trace":
-        earlier = "the recorded work waits for work that was launched before the recording began"
-        return RunVerdict("unexplained", f"{compute}; in the rest {earlier}.")
+        return RunVerdict("unexplained", f"{compute}; in the rest {_EARLIER}.")
     if _most_unexplained(diagnosis)[0] == "edge.no_launch":
         return RunVerdict("unexplained", f"{compute}; the cause of the rest is unknown: {_NO_LAUNCHES}.")
     return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
@@ -139,12 +142,12 @@ def judges_host(diagnosis: Diagnosis) -> bool:
 
 def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
-    unsure = any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
+    unsure = any(_rank(finding) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
-    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding))
+    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
     if timed:
         share = worth_share(timed[0])
-        if timed[0].fixes and timed[0].fixes[0].effort == "recording":
+        if asks_for_recording(timed[0]):
             advice = timed[0].fixes[0].text.rstrip(".")
             return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
         return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
@@ -228,7 +231,7 @@ def time_findings(diagnosis: Diagnosis) -> list[Finding]:
 def quality_findings(diagnosis: Diagnosis) -> list[Finding]:
     """Return the findings about the trace itself, worst first."""
     quality = [finding for finding in diagnosis.findings if finding.kind == "quality"]
-    return sorted(quality, key=lambda finding: -SEVERITIES.index(finding.severity))
+    return sorted(quality, key=_rank, reverse=True)
 
 
 def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | HostLedger | None:
@@ -331,7 +334,9 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     graver = _graver(diagnosis, timed)
     title = first.title.rstrip(".")
     opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
-    if first.fixes and first.fixes[0].effort == "recording":
+    if graver is not None and graver.rule == _PACED:
+        return f"{opening}In a turn: {lower_first(title)}."
+    if asks_for_recording(first):
         # The time is not in the next recording; the program is as fast as before.
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
         rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
@@ -343,7 +348,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         share = plan.fixes[0].saving_ns / plan.window_ns
         second = next(finding for finding in timed if finding.rule == plan.fixes[1].rule)
         alone = f"saves up to {percent(share)}" if share > 0.005 else "saves next to nothing"
-        sentence = f"{opening}{title}, and {_lower(second.title)}: fixing only the first {alone}"
+        sentence = f"{opening}{title}, and {lower_first(second.title)}: fixing only the first {alone}"
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = sum(fix.saving_ns >= _VISIBLE_SHARE * plan.window_ns for fix in plan.fixes)
@@ -366,17 +371,19 @@ def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
 def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
     """Return the worst problem of unknown saving if it matters more than all problems that save time; else None.
 
-    It does where it is more severe, and where all others save little: then it says what the time is.
+    It does where it is more severe, and where all others save little: then it says what the time is. A fixed pace does.
     """
-    level = max(SEVERITIES.index(finding.severity) for finding in timed)
+    level = max(map(_rank, timed))
     if max(map(worth_share, timed)) < SMALL_SAVING_SHARE:
         level = SEVERITIES.index("info")
-    others = [
-        finding
-        for finding in _in_order_of_fixes(diagnosis)
-        if finding not in timed and SEVERITIES.index(finding.severity) > level
-    ]
-    return max(others, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+    others = [finding for finding in _in_order_of_fixes(diagnosis) if finding not in timed]
+    if paced := [finding for finding in others if finding.rule == _PACED]:
+        return paced[0]
+    return max((finding for finding in others if _rank(finding) > level), key=_rank, default=None)
+
+
+def _rank(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
 
 
 def leading_finding(diagnosis: Diagnosis) -> Finding | None:
@@ -391,9 +398,3 @@ def worth_share(finding: Finding) -> float:
     """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
     share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
     return share or 0.0
-
-
-def _lower(text: str) -> str:
-    """Lower the first letter of a sentence that goes on inside another, acronyms left alone."""
-    text = text.rstrip(".")
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

@@ -268,3 +268,9 @@ def column_words(column: str) -> str:
 def confidence_words(level: str, because: str) -> str:
     """Say how sure a finding is, and what that rests on: `medium confidence: one step`."""
     return f"{level} confidence: {because}"
+
+
+def lower_first(sentence: str) -> str:
+    """Lower the first letter of a sentence that goes on inside another, acronyms left alone."""
+    text = sentence.rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

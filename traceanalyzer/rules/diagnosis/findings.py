@@ -17,6 +17,7 @@ import numpy as np
 from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
+from traceanalyzer.diagnosis.findings import weight_of_fix
 from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.fix_names import with_trace_names
@@ -278,7 +279,7 @@ def sort_findings(findings: Sequence[Finding], plans: Sequence[FixPlan] = ()) ->
 def _sort_key(finding: Finding) -> tuple[Any, ...]:
     if finding.kind == QUALITY:
         return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
-    saving = -(finding.saving_share or 0.0) * _WEIGHTS[finding.confidence]
+    saving = -(finding.saving_share or 0.0) * _WEIGHTS[finding.confidence] * weight_of_fix(finding)
     # What claims no time has no place in the order of fixes and comes after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)

@@ -27,6 +27,7 @@ from traceanalyzer.rules.rule_file.model import (
     Rule,
 )
 from traceanalyzer.rules.rule_file.template import render
+from traceanalyzer.text.words import lower_first
 
 BLOCKER = "blocker"
 # The highest confidence of a finding where a quality rule fired with this severity on its trace.
@@ -74,16 +75,12 @@ def lower_confidence(verdicts: Sequence[Verdict], quality: Sequence[Verdict]) ->
     lowered = []
     for verdict in verdicts:
         limits = [
-            Confidence(_HIGHEST_CONFIDENCE[item.severity or ""], _lower_first(item.rule.title))
+            Confidence(_HIGHEST_CONFIDENCE[item.severity or ""], lower_first(item.rule.title))
             for item in warnings
             if verdict.rule.kind == FINDING and _concerns(item, verdict)
         ]
         lowered.append(replace(verdict, confidence=least([verdict.confidence, *limits])))
     return lowered
-
-
-def _lower_first(title: str) -> str:
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _concerns(warning: Verdict, verdict: Verdict) -> bool:
