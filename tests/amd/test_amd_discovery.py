@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,9 @@ import pytest
 from traceanalyzer.discovery import find_run
 from traceanalyzer.discovery.other_formats import other_format
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd.csv_sets import set_of
+from traceanalyzer.ingest.amd.writing import write_recordings
 
 KERNELS = "Kind,Agent_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"
 CALLS = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
@@ -61,6 +64,27 @@ def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
     database(tmp_path / "b.db", "rocpd_op", "rocpd_api", "rocpd_metadata")
     database(tmp_path / "c.db", "users")
     assert [source.name for source, _ in find_run([tmp_path]).sources] == ["a.db", "b.db"]
+
+
+@pytest.mark.parametrize("tables", [("rocpd_op",), ("rocpd_api", "rocpd_string")])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_database_with_some_tables_of_a_recorder_is_refused_by_name(
+    tmp_path: Path, tables: tuple[str, ...], is_packed: bool
+) -> None:
+    file = database(tmp_path / "results.db", *tables)
+    if is_packed:
+        file = file.rename(tmp_path / "results")
+        packed = tmp_path / "results.db.gz"
+        packed.write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+        file = packed
+    with pytest.raises(TraceAnalyzerError, match="rocmProfileData that lacks the tables"):
+        find_run([file])
+
+
+def test_a_database_without_a_process_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError, match="holds no process"):
+        write_recordings(iter(()), tmp_path / "a.db", "a.db", tmp_path / "out", IngestOptions())
 
 
 def test_tables_of_one_prefix_are_one_source(tmp_path: Path) -> None:

@@ -187,3 +187,22 @@ def test_a_text_of_a_hundred_megabytes_costs_itself(tmp_path: Path) -> None:
     assert found.defects()["long-text"] == 4
     assert "é" * 2**15 in found.column("gpu_ops", "name")
     assert "gemm_kernel" in found.column("gpu_ops", "name")
+
+
+@pytest.mark.parametrize("number", [None, -1, 2**31, "GPU"])
+def test_work_of_a_device_that_cannot_be_is_that_of_its_context_or_of_none(number: Any, tmp_path: Path) -> None:
+    own = launched(4)
+    rows = [dict(row) for row in own[KERNEL]]
+    rows[1] |= {"deviceId": 1, "contextId": 2}
+    rows[2] |= {"deviceId": number, "contextId": 2}
+    rows[3] |= {"deviceId": number, "contextId": 3}
+    found = ingest(tmp_path, {**own, KERNEL: rows})
+    assert [row["device"] for row in found.rows("gpu_ops")] == [0, 1, 1]
+    assert {row["defect"]: row["defect_count"] for row in found.rows("defects")}["device-lost"] == 1
+
+
+def test_work_that_names_no_possible_device_at_all_is_that_of_one(tmp_path: Path) -> None:
+    own = launched()
+    found = ingest(tmp_path, {**own, KERNEL: [{**row, "deviceId": -1} for row in own[KERNEL]]})
+    assert [row["device"] for row in found.rows("gpu_ops")] == [0, 0]
+    assert "device-lost" not in {row["defect"] for row in found.rows("defects")}

@@ -11,7 +11,7 @@ import pytest
 
 from traceanalyzer.cli import main
 from traceanalyzer.report import formats
-from traceanalyzer.report.inventory import Inventory
+from traceanalyzer.report.inventory import Inventory, damaged_times
 from traceanalyzer.report.screens import info
 
 LACKING = {
@@ -80,3 +80,14 @@ def test_a_trace_of_gpu_activity_alone_is_told_what_records_operators(
     assert main(["info", str(tmp_path / "trace.json"), "-q"]) == 0
     hint = "operators: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
     assert (hint in " ".join(capsys.readouterr().out.split())) == (not operators)
+
+
+def test_times_that_cannot_be_true_limit_trust() -> None:
+    shifted = {"defect": "clock-shifted", "example": "device 0: 172,800 s ahead of the host"}
+    rows = [{**shifted, "trace": "a"}, {"defect": "overrun-duration", "trace": "b"}, {**LACKING, "trace": "b"}]
+    alone = [{"trace": "a"}]
+    assert damaged_times(alone, rows[:1]) == [
+        "the clocks of device and host differ, and times of the device were moved "
+        "(device 0: 172,800 s ahead of the host)"
+    ]
+    assert [text.partition(":")[0] for text in damaged_times([*alone, {"trace": "b"}], rows)] == ["a", "b"]

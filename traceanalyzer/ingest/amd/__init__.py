@@ -22,7 +22,8 @@ _SQLITE_HEAD = b"SQLite format 3\x00"
 _TABLE = rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?"
 _ROCPD = re.compile(_TABLE + rb"rocpd_metadata_?[0-9a-fA-F]{8}", re.IGNORECASE)
 _TOOL = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
-_RPD = re.compile(_TABLE + rb"rocpd_(?:op|api|api_ops)[\"'`\]]? ?\(", re.IGNORECASE)
+_RPD = re.compile(_TABLE + rb"(rocpd_(?:op|api))[\"'`\]]? ?\(", re.IGNORECASE)
+_RPD_TABLES = {"rocpd_op", "rocpd_api"}
 
 
 class AmdIngester:
@@ -81,7 +82,8 @@ def _container(head: bytes, path: Path) -> str | None:
         return None
     if _ROCPD.search(head):
         return "rocpd"
-    return "rpd" if _RPD.search(head) else _container_of_database(path)
+    is_rpd = {name.decode().lower() for name in _RPD.findall(head)} == _RPD_TABLES
+    return "rpd" if is_rpd else _container_of_database(path)
 
 
 def _container_of_database(path: Path) -> str | None:
@@ -97,4 +99,4 @@ def _container_of_database(path: Path) -> str | None:
         return None
     if is_rocpd(names):
         return "rocpd"
-    return "rpd" if {"rocpd_op", "rocpd_api"} <= names else None
+    return "rpd" if _RPD_TABLES <= names else None

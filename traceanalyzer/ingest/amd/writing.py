@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.amd.host import ProcessSlices
 from traceanalyzer.ingest.amd.recording import COUNTERS, ProcessRecording, coded_column, flags, integers, ints, where
@@ -195,14 +196,20 @@ _MEMORY_LIMIT = "400MB"
 def write_recordings(
     recordings: Iterator[ProcessRecording], path: Path, name: str, folder: Path, options: IngestOptions
 ) -> None:
-    """Write every process of a file into a subfolder of `folder`; `path` is the file that the user named."""
+    """Write every process of a file into a subfolder of `folder`; `path` is the file that the user named.
+
+    Raises TraceAnalyzerError where the file holds no process.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    recording = None
     for recording in recordings:
         scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".spill-"))
         try:
             _TraceWriter(recording, path, name, folder, scratch, options).write()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+    if recording is None:
+        raise TraceAnalyzerError("holds no process", path, "record it again with rocprofv3 --runtime-trace")
 
 
 class _TraceWriter:

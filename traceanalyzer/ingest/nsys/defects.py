@@ -70,6 +70,7 @@ KINDS = {
     ),
     "repeated-string": ("repair", "several strings share an id; one of them was used"),
     "missing-string": ("loss", "a name refers to a string that the export does not hold; the event has no name"),
+    "device-lost": ("loss", "GPU work names no device that can be, and its context is of none; it was left out"),
     "unknown-process": (
         "note",
         "GPU work does not say which process issued it; it was tied to the only process of the export",

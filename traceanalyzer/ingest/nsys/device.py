@@ -41,20 +41,32 @@ WHERE slice_id IN (FROM shared_launches)
     AND NOT contains(name, 'MultiDevice')
 """
 _OPENED = """
-COPY (
-    SELECT
-        * EXCLUDE (file_row_number, is_known) REPLACE (
-            CASE WHEN is_known THEN launch_id END AS launch_id,
-            CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
-            CASE WHEN is_known THEN annotation_id END AS annotation_id,
-            CASE WHEN is_known THEN link_source END AS link_source
-        )
-    FROM (
-        SELECT *, launch_id IS NULL OR launch_id NOT IN (FROM plain_launches) AS is_known
-        FROM read_parquet($path, file_row_number = true)
+SELECT
+    * EXCLUDE (is_known) REPLACE (
+        CASE WHEN is_known THEN launch_id END AS launch_id,
+        CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
+        CASE WHEN is_known THEN annotation_id END AS annotation_id,
+        CASE WHEN is_known THEN link_source END AS link_source
     )
-    ORDER BY file_row_number
-) TO $opened (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)
+FROM (
+    SELECT *, launch_id IS NULL OR launch_id NOT IN (FROM plain_launches) AS is_known
+    FROM read_parquet($path, file_row_number = true)
+)
+"""
+# A context lives on one device. Work without a device is that of device 0 only where no work names one.
+_PLACED = """
+WITH contexts AS (
+    SELECT context, min(device) AS context_device
+    FROM read_parquet($path)
+    GROUP BY context
+    HAVING context IS NOT NULL AND min(device) = max(device)
+)
+SELECT work.* REPLACE (
+    coalesce(device, context_device, CASE WHEN $any_device THEN NULL ELSE 0 END)::INTEGER AS device
+)
+FROM read_parquet($path, file_row_number = true) AS work
+LEFT JOIN contexts ON contexts.context = work.context
+WHERE coalesce(device, context_device) IS NOT NULL OR NOT $any_device
 """
 
 
@@ -96,6 +108,7 @@ class DeviceRows:
         path = own_file(sink, "gpu_ops")
         self._stage.write("gpu_ops", path)
         self._open_shared_launches(sink, path)
+        self._find_devices(path)
         self.enter(sink)
         (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": str(path)})
         self._stage.defects.add("missing-string", nameless, "of a kernel")
@@ -118,9 +131,26 @@ class DeviceRows:
         connection.execute(_PLAIN_LAUNCHES, {"slices": str(sink.path("host_slices"))})
         if self._one("SELECT count(*) FROM plain_launches") == (0,):
             return
-        opened = path.with_suffix(".opened")
-        connection.execute(_OPENED, {"path": str(path), "opened": str(opened)})
-        opened.replace(path)
+        self._rewrite(path, _OPENED, {})
+
+    def _find_devices(self, path: Path) -> None:
+        """Find the device of work that names none by its context, and leave out what may be of any device."""
+        counted = "SELECT count(*), count(device) FROM read_parquet($path)"
+        total, placed = self._one(counted, {"path": str(path)})
+        if total == placed:
+            return
+        self._rewrite(path, _PLACED, {"any_device": placed > 0})
+        self._stage.defects.add("device-lost", total - self._one(counted, {"path": str(path)})[0])
+
+    def _rewrite(self, path: Path, query: str, parameters: dict[str, bool]) -> None:
+        """Put the rows of a query in the place of the table's, in their order in it."""
+        written = path.with_suffix(".written")
+        self._stage.connection.execute(
+            f"COPY (SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number) "
+            "TO $written (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)",
+            {"path": str(path), "written": str(written)} | parameters,
+        )
+        written.replace(path)
 
     def enter(self, sink: TraceSink) -> None:
         """Note which devices and contexts the process of a written trace used."""

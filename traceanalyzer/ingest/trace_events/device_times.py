@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.ingest.device_check import Findings, check_device_records
-from traceanalyzer.ingest.far_records import MOST_FAR, Slot, recording_of, silence_ns
+from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS, MOST_FAR, Slot, recording_of, silence_ns
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
@@ -30,7 +30,7 @@ def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stag
     """Rewrite the parts of a trace without slices and device work that lie far outside; return whether any did."""
     left_out = False
     for part, slots in _slots(query).items():
-        span = recording_of(slots, least_count=_LEAST_COUNT[part])
+        span = recording_of(slots, least_count=_LEAST_COUNT[part], few_silence_ns=BRIEF_SILENCE_NS)
         if span is None or span == _all_of(slots):
             continue
         for count, example in _keep(database, stage, part, span):

@@ -130,10 +130,27 @@ def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
             )
         if trace["gpu_op_count"] and not trace["step_count"]:
             uncertainties.append(f"{name}no steps were found; times are of the whole trace, warm-up included")
+    uncertainties += damaged_times(traces, defects)
     lost = sum(defect["defect_count"] for defect in defects if defect["severity"] == "loss")
     if lost:
         uncertainties.append(f"{counted(lost, 'event')} or records lost in reading; see the defects")
     return uncertainties
+
+
+_DAMAGED_TIMES = {
+    "clocks-contradict": "the clocks of device and host contradict each other; their times cannot be compared",
+    "clock-shifted": "the clocks of device and host differ, and times of the device were moved ({example})",
+    "overrun-duration": "durations of GPU work are damaged, and read as those of equal work; see the defects",
+}
+
+
+def damaged_times(traces: list[Row], defects: list[Row]) -> list[str]:
+    """Say which times cannot be true, and what was done about them."""
+    return [
+        (f"{defect['trace']}: " if len(traces) > 1 else "") + _DAMAGED_TIMES[defect["defect"]].format(**defect)
+        for defect in defects
+        if defect["defect"] in _DAMAGED_TIMES
+    ]
 
 
 def _missing(traces: list[Row]) -> list[str]:

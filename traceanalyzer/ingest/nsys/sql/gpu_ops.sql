@@ -1,5 +1,5 @@
 -- GPU work of one process (or of all, where there is one): kernels, copies, memsets, whole graph replays.
--- Memory kinds and copy kinds have the numbers of nsys, which are not those of CUPTI.
+-- A device that is not named is NULL, and found afterwards. Memory kinds and copy kinds have the numbers of nsys, which are not those of CUPTI.
 WITH kernels AS (
     SELECT
         event_id,
@@ -140,7 +140,7 @@ with_memory_kinds AS (
 )
 SELECT
     event_id AS op_id,
-    coalesce(deviceId, 0)::INTEGER AS device,
+    CASE WHEN deviceId >= 0 THEN deviceId::INTEGER END AS device,
     streamId AS stream,
     contextId AS context,
     kind,
