@@ -73,9 +73,14 @@ SYNONYMS = {
     "trace": "record",
     **{
         f"{kind}{end}": f"top {kind}s"
-        for kind in ("kernel", "operator", "module", "layer", "line")
+        for kind in ("kernel", "operator", "module", "layer", "line", "range")
         for end in ("", "s")
     },
+    "annotations": "top ranges",
+    "nvtx": "top ranges",
+    "nvtx_gpu_proj_sum": "top ranges",
+    "nvtx_sum": "top ranges --by host",
+    "record_function": "top ranges",
     "collectives": "top collectives",
     "copies": "top copies",
     "ops": "top operators",

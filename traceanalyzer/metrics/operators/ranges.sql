@@ -19,8 +19,8 @@
 --   dur_sum_ns    BIGINT   sum of their durations on the host
 --   host_sum_ns   BIGINT   the same, counting time in which two of them are open on one thread once
 --   host_self_ns  BIGINT   time on the host without that of the ranges inside on the same thread
---   busy_ns       BIGINT   time in which a GPU operation that was launched inside runs, summed over devices; NULL: no GPU
---                          work was recorded, or the ranges begin and end on different threads
+--   busy_ns       BIGINT   time in which a GPU operation that was launched inside runs, summed over devices; NULL: no launch
+--                          of GPU work was recorded, or the ranges begin and end on different threads
 --   idle_ns       BIGINT   time in which one of them is open and no device of the trace works; NULL: no GPU work was
 --                          recorded, or the clocks of host and device cannot be compared
 --   op_count      BIGINT   GPU operations launched inside; NULL as busy_ns
@@ -351,8 +351,12 @@ idle AS (
     GROUP BY times.key
 ),
 comparable AS (
-    SELECT ops.trace_id, mapped.trace_id IS NULL AS has_one_clock
-    FROM (SELECT DISTINCT trace_id FROM canonical.gpu_ops) AS ops
+    SELECT ops.trace_id, ops.has_links, mapped.trace_id IS NULL AS has_one_clock
+    FROM (
+        SELECT trace_id, bool_or(coalesce(launch_id, cpu_op_id, annotation_id) IS NOT NULL) AS has_links
+        FROM canonical.gpu_ops
+        GROUP BY trace_id
+    ) AS ops
     LEFT JOIN (
         FROM canonical.defects
         WHERE defect = 'device-clock-mapped' AND TRY_CAST(split_part(example, ' ms', 1) AS DOUBLE) >= 10
@@ -370,9 +374,9 @@ SELECT
     CAST(host.dur_sum_ns AS BIGINT) AS dur_sum_ns,
     CAST(host.host_sum_ns AS BIGINT) AS host_sum_ns,
     CAST(host.host_self_ns AS BIGINT) AS host_self_ns,
-    CASE WHEN comparable.trace_id IS NOT NULL AND NOT host.is_crossing THEN CAST(coalesce(device.busy_ns, 0) AS BIGINT) END AS busy_ns,
+    CASE WHEN comparable.has_links AND NOT host.is_crossing THEN CAST(coalesce(device.busy_ns, 0) AS BIGINT) END AS busy_ns,
     CASE WHEN comparable.has_one_clock THEN CAST(coalesce(idle.idle_ns, 0) AS BIGINT) END AS idle_ns,
-    CASE WHEN comparable.trace_id IS NOT NULL AND NOT host.is_crossing THEN coalesce(device.op_count, 0) END AS op_count
+    CASE WHEN comparable.has_links AND NOT host.is_crossing THEN coalesce(device.op_count, 0) END AS op_count
 FROM keys
 JOIN host USING (key)
 JOIN canonical.traces AS traces ON traces.trace_id = keys.trace_id

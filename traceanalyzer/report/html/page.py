@@ -49,6 +49,7 @@ SECTIONS: tuple[Section, ...] = (
     tables.kernels,
     tables.operators,
     tables.modules,
+    tables.ranges,
     roofline.section,
     tables.collectives,
     tables.copies,

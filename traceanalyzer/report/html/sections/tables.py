@@ -1,4 +1,4 @@
-"""Kernels, operators, modules, collectives and copies of the whole run as tables."""
+"""Kernels, operators, modules, ranges, collectives and copies of the whole run as tables."""
 
 from __future__ import annotations
 
@@ -61,6 +61,24 @@ def modules(source: PageSource) -> Part | None:
     )
     note = "of the whole trace; modules of one class at one place are put together; times are with the modules inside"
     return _section(source, "modules", "Modules", note, columns, "device_ns")
+
+
+def ranges(source: PageSource) -> Part | None:
+    """Return what the program marked (record_function, NVTX, annotations of XLA), with what lies inside."""
+    columns = (
+        PageColumn("range", "name", "name", letters=40),
+        PageColumn("inside", "inside", "name"),
+        PageColumn("calls", "call_count", "count"),
+        PageColumn("on the host", "host_sum_ns", "time"),
+        PageColumn("self, host", "host_self_ns", "time"),
+        PageColumn("GPU busy", "busy_ns", "time"),
+        PageColumn("GPU idle inside", "idle_ns", "time"),
+        PageColumn("GPU operations", "op_count", "count"),
+    )
+    note = (
+        "of the whole trace; GPU busy: time in which work launched inside runs; ranges inside others share all numbers"
+    )
+    return _section(source, "ranges", "Ranges that the program marked", note, columns, "busy_ns", "host_sum_ns")
 
 
 def collectives(source: PageSource) -> Part | None:
