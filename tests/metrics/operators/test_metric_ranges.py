@@ -14,21 +14,21 @@ from text_tables import ask, connect
 #                [in ]
 # launches        ^   ^       (thread 1: ^ ^)    ^
 SLICES = """
-slice_id  thread_id  category    name              start_ns  dur_ns  depth  annotation_id  op_id  sequence  forward_thread
-1         0          annotation  ProfilerStep#1    0         100     0      -              -      -         -
-2         0          annotation  fwd               10        40      1      1              -      -         -
-3         0          annotation  in                20        10      2      2              -      -         -
-4         0          cpu_op      aten::mm          22        5       3      3              -      7         -
-5         0          runtime     cudaLaunchKernel  23        2       4      3              4      -         -
-6         0          runtime     cudaLaunchKernel  40        2       2      2              -      -         -
-7         0          annotation  bwd               60        30      1      1              -      -         -
-8         0          annotation  ProfilerStep#2    120       30      0      -              -      -         -
-9         0          runtime     cudaLaunchKernel  130       2       1      8              -      -         -
-10        1          cpu_op      MmBackward0       62        20      0      -              -      7         1
-11        1          runtime     cudaLaunchKernel  64        2       1      -              10     -         -
-12        1          annotation  custom            70        8       1      -              10     -         -
-13        1          runtime     cudaLaunchKernel  72        2       2      12             10     -         -
-14        1          runtime     cudaLaunchKernel  105       2       0      -              -      -         -
+slice_id  thread_id  category    name            start_ns  dur_ns  depth  annotation_id  op_id  sequence  forward_thread
+1         0          annotation  ProfilerStep#1  0         100     0      -              -      -         -
+2         0          annotation  fwd             10        40      1      1              -      -         -
+3         0          annotation  in              20        10      2      2              -      -         -
+4         0          cpu_op      aten::mm        22        5       3      3              -      7         -
+5         0          runtime     cuLaunchKernel  23        2       4      3              4      -         -
+6         0          runtime     cuLaunchKernel  40        2       2      2              -      -         -
+7         0          annotation  bwd             60        30      1      1              -      -         -
+8         0          annotation  ProfilerStep#2  120       30      0      -              -      -         -
+9         0          runtime     cuLaunchKernel  130       2       1      8              -      -         -
+10        1          cpu_op      MmBackward0     62        20      0      -              -      7         1
+11        1          runtime     cuLaunchKernel  64        2       1      -              10     -         -
+12        1          annotation  custom          70        8       1      -              10     -         -
+13        1          runtime     cuLaunchKernel  72        2       2      12             10     -         -
+14        1          runtime     cuLaunchKernel  105       2       0      -              -      -         -
 """
 # stream 7  [20: 30 - 50)   [21: 50 - 60)     [22: 80 - 90) [23: 95 - 105)  [25: 140 - 150)
 # stream 8  [24: 40 - 55)
