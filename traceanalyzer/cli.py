@@ -62,6 +62,7 @@ SYNONYMS = {
     "list": "info",
     "profile": "record",
     "query": "sql",
+    "replay": "export replay",
     "report": "diagnose -o report.html",
     "roofline": "top operators --by headroom",
     "serve": "mcp",

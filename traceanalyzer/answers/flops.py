@@ -1,4 +1,4 @@
-"""How much of their peak rate devices reached: model and hardware FLOPs utilisation (MFU, HFU), or why it is unknown."""
+"""How much of their peak rate devices reached: model and hardware FLOPs utilisation (MFU, HFU), or why not known."""
 
 from __future__ import annotations
 
