@@ -76,7 +76,8 @@ def _is_call(event: dict[str, Any]) -> bool:
 
 def _waiting_threads(events: list[dict[str, Any]]) -> dict[int, int]:
     """Return the thread of the forward pass for each thread that runs backward passes of another."""
-    forward, backward = {}, defaultdict(Counter)
+    forward: dict[int, int] = {}
+    backward: dict[int, Counter[int]] = defaultdict(Counter)
     for event in events:
         args = event.get("args", {})
         if "Sequence number" in args:

@@ -16,8 +16,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.exports.replay import replay_of
 
 
-def _replay(operator: str, row: int = 1, **args: Any) -> str:
-    shapes = args.pop("shapes", None)
+def _replay(operator: str, row: int = 1, shapes: Any = None, args: Any = None) -> str:
     slices = [
         {
             "slice_id": 1,
@@ -28,7 +27,7 @@ def _replay(operator: str, row: int = 1, **args: Any) -> str:
             "input_shapes": json.dumps(shapes) if shapes is not None else None,
         }
     ]
-    events = [{"event_id": 1, "args": json.dumps(args)}]
+    events = [{"event_id": 1, "args": json.dumps(args or {})}]
     ops = [{"op_id": 9, "kind": "kernel", "start_ns": 0, "dur_ns": 2000, "cpu_op_id": 1, "launch_id": None}]
     script = replay_of(
         connect("FROM gpu_ops", host_slices=slices, event_args=events, gpu_ops=ops), operator, row, "run"
@@ -41,7 +40,7 @@ def test_a_script_has_shapes_types_strides_and_the_recorded_time() -> None:
     script = _replay(
         "aten::addmm",
         shapes=[[64], [32, 16], [16, 64], [], []],
-        **{
+        args={
             "Input type": ["float", "c10::Half", "c10::Half", "Scalar", "Scalar"],
             "Input Strides": [[1], [16, 1], [1, 16], [], []],
             "Concrete Inputs": ["", "", "", "1", "0.5"],
@@ -57,16 +56,18 @@ def test_what_the_trace_does_not_hold_is_assigned_at_the_top() -> None:
     script = _replay(
         "aten::embedding",
         shapes=[[1000, 8], [4, 16], [], [], []],
-        **{"Input type": ["float", "long int", "Scalar", "Scalar", "Scalar"]},
+        args={"Input type": ["float", "long int", "Scalar", "Scalar", "Scalar"]},
     )
     assert "\nINDICES = 1000  # the trace holds no values" in script
     assert "\nARGUMENT_2 = DEFAULT  # not recorded: the default of the operator" in script
 
 
 def test_names_and_values_of_a_trace_are_no_code() -> None:
-    script = _replay("aten::relu", shapes=[[2]], **{"Input type": ["float"], "Concrete Inputs": ['__import__("os")']})
+    script = _replay(
+        "aten::relu", shapes=[[2]], args={"Input type": ["float"], "Concrete Inputs": ['__import__("os")']}
+    )
     assert "__import__" not in script
-    script = _replay("a::b", shapes=[[]], **{"Input type": [""], "Concrete Inputs": ['x"; import os #\n__title__']})
+    script = _replay("a::b", shapes=[[]], args={"Input type": [""], "Concrete Inputs": ['x"; import os #\n__title__']})
     assert ascii('x"; import os #\n__title__') in script
 
 
@@ -118,7 +119,13 @@ with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
     torch.masked_fill(x, x > 0, 1.0)
 p.export_chrome_trace(sys.argv[1])
 """
-OPERATORS = ["mm", "addmm", "conv2d", "convolution", "layer_norm", "native_layer_norm", "batch_norm", "softmax", "_softmax", "embedding", "scaled_dot_product_attention", "index_select", "gather", "cat", "sum", "add", "clone", "to", "_to_copy", "copy_", "cross_entropy_loss", "nll_loss_forward", "gelu", "mul_", "max_pool2d", "bmm", "where", "gt", "dropout", "bernoulli_", "topk", "masked_fill", "transpose", "expand"]
+OPERATORS = [
+    *["mm", "addmm", "conv2d", "convolution", "layer_norm", "native_layer_norm", "batch_norm", "softmax"],
+    *["_softmax", "embedding", "scaled_dot_product_attention", "index_select", "gather", "cat", "sum", "add"],
+    *["clone", "to", "_to_copy", "copy_", "cross_entropy_loss", "nll_loss_forward", "gelu", "mul_"],
+    *["max_pool2d", "bmm", "where", "gt", "dropout", "bernoulli_", "topk", "masked_fill"],
+    *["transpose", "expand"],
+]
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,9 @@ def _answer(
         whole_ns = int(con.execute(question.wholes[by], place).fetchall()[0][0] or 0)
     has_rest = rows and by == "time" and question.outermost
     elsewhere_ns = max(whole_ns - int(rows[0]["covered_ns"] or 0), 0) if has_rest else 0
-    shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
+    shown: tuple[Mapping[str, Any], ...] = tuple(
+        {name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows
+    )
     nothing = _nothing(question, what, by, shown, row_count)
     is_tree = question.keys[:-1] == question.tree != ()
     shown = _below_each_other(shown, question) if is_tree else shown

@@ -59,7 +59,7 @@ def top(
     layout: str | None,
     output: Path | None,
 ) -> None:
-    """Show what costs most: kernels, operators, modules, lines of Python, marked ranges, collectives, copies …
+    """Show what costs most: kernels, operators, modules, lines of Python, marked ranges, collectives and copies.
 
     Ranges are what the program marked: record_function, NVTX, annotations of XLA. Times are sums over calls and ranks.
     The rows come from metrics that `sql` can query; the last line names theirs.

@@ -22,7 +22,7 @@ def _run(
     concrete: str = "[]",
     device: str | None = "NVIDIA H100 80GB HBM3",
     other_ns: int = 0,
-) -> list[Any]:
+) -> Any:
     """Return what the metric says of a call whose kernel takes 500 µs of a window of 1 ms and more."""
     slices = [
         {"slice_id": 1, "category": "cpu_op", "name": operator, "start_ns": 0, "dur_ns": 100, "input_shapes": shapes},
