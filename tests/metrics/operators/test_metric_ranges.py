@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from text_tables import ask, connect
 
+from traceanalyzer.answers.top import top
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.screens.top import sections
+
 # thread 0   [step#1                  ]    [step#2  ]
 #              [fwd     ] [bwd       ]
 #                [in ]
@@ -138,6 +142,56 @@ def test_a_range_that_ends_on_another_thread_has_no_work_of_its_own() -> None:
     assert ask(con, f"SELECT name, {COLUMNS} FROM ranges WHERE path IS NULL") == [
         ("request", 1, 100, 100, 100, None, 95, None)
     ]
+
+
+RANGES = """
+slice_id  thread_id  category    name          start_ns  dur_ns  depth  annotation_id
+1         0          annotation  step          0         100     0      -
+2         0          annotation  forward       10        40      1      1
+3         0          runtime     launch        20        2       2      2
+4         0          annotation  load          60        30      1      1
+"""
+
+
+def test_ranges_below_those_around_them() -> None:
+    ops = """
+    op_id  kind    start_ns  dur_ns  launch_id  annotation_id
+    10     kernel  30        20      3          2
+    """
+    con = connect("FROM ranges, device_time", host_slices=RANGES, gpu_ops=ops)
+    by_idle = top(con, "ranges", "idle", tree=True)
+    assert [(row["name"], row["depth"], row["idle_ns"]) for row in by_idle.rows] == [
+        ("step", 0, 80),
+        ("load", 1, 30),
+        ("forward", 1, 20),
+    ]
+    by_time = top(con, "ranges", tree=True)
+    assert [(row["path"], row["busy_ns"]) for row in by_time.rows] == [
+        ("step", 20),
+        ("step;forward", 20),
+        ("step;load", 0),
+    ]
+    assert (by_time.whole_ns, by_time.row_count) == (20, 3)
+    assert "'20 ns', '100.0 %', '20 ns', '1', '40 ns', '40 ns', '40 ns', '1', '\\xa0\\xa0forward'" in str(
+        sections(by_time, "run")
+    )
+    assert "'forward'" in str(sections(top(con, "ranges"), "run"))
+
+
+def test_a_run_without_a_gpu_has_ranges_by_time_of_the_host() -> None:
+    answer = top(connect("FROM ranges, device_time", host_slices=RANGES), "ranges")
+    assert answer.by == "host"
+    assert [(row["name"], row["host_sum_ns"], row["busy_ns"]) for row in answer.rows] == [
+        ("step", 100, None),
+        ("forward", 40, None),
+        ("load", 30, None),
+    ]
+
+
+def test_only_ranges_are_a_tree() -> None:
+    with pytest.raises(TraceAnalyzerError, match="kernels are no tree") as caught:
+        top(connect("FROM ranges"), "kernels", tree=True)
+    assert caught.value.hint == "it goes with ranges"
 
 
 @pytest.mark.parametrize("seed", range(3))
