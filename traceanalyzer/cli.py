@@ -62,6 +62,7 @@ SYNONYMS = {
     "list": "info",
     "profile": "record",
     "query": "sql",
+    "replay": "export replay",
     "report": "diagnose -o report.html",
     "roofline": "top operators --by headroom",
     "serve": "mcp",
@@ -73,9 +74,14 @@ SYNONYMS = {
     "trace": "record",
     **{
         f"{kind}{end}": f"top {kind}s"
-        for kind in ("kernel", "operator", "module", "layer", "line")
+        for kind in ("kernel", "operator", "module", "layer", "line", "range")
         for end in ("", "s")
     },
+    "annotations": "top ranges",
+    "nvtx": "top ranges",
+    "nvtx_gpu_proj_sum": "top ranges",
+    "nvtx_sum": "top ranges --by host",
+    "record_function": "top ranges",
     "collectives": "top collectives",
     "copies": "top copies",
     "ops": "top operators",

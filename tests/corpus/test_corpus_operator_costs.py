@@ -155,3 +155,10 @@ def test_utilisation_abstains_where_little_is_covered(corpus: Path, run_of: Call
     (row,) = table(run_of("two_ranks_2023_rank-0"), "FROM utilisation WHERE step IS NULL")
     assert row["covered_share"] == pytest.approx(67_993_000 / 607_844_000)
     assert row["mfu"] is None
+
+
+def test_checkpointed_convolutions_count_in_hfu_alone(corpus: Path, run_of: Callable[[str], Run]) -> None:
+    """The forward pass is a third of a step's operations, and nearly all of it runs twice."""
+    (row,) = table(run_of("mi300_resnet_ddp_checkpoint"), "FROM flops_utilisation")
+    assert row["hfu_least"] == row["hfu_most"]
+    assert 1.3 < row["hfu_least"] / row["mfu_least"] < 4 / 3

@@ -1,9 +1,9 @@
-"""What takes most of a run: the largest kernels, operators, modules, lines of Python, collectives and copies."""
+"""What takes most of a run: the largest kernels, operators, modules, ranges, lines of Python, collectives, copies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -38,6 +38,7 @@ class TopAnswer:
     elsewhere_ns: int  # by time: that of the GPU operations that are in no row, shown or not
     metric: str
     nothing: str | None = None  # why no row has a value of the order that was asked for
+    is_tree: bool = False  # rows stand below those around them
 
     @property
     def left_out_count(self) -> int:
@@ -53,12 +54,15 @@ def top(
     rank: int | None = None,
     step: int | None = None,
     limit: int = DEFAULT_ROWS,
+    tree: bool = False,
 ) -> TopAnswer:
-    """Return the largest rows of one of QUESTIONS in the analysis window, or in one step.
+    """Return the largest rows of one of QUESTIONS in the analysis window, or in one step; with `tree` below each other.
 
     Raises TraceAnalyzerError for an order that the question does not have, and for a rank or step that is not there.
     """
     question = question_of(what, by)
+    if tree:
+        question = as_tree(question, what)
     if step is not None and not question.has_steps:
         raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
@@ -74,6 +78,28 @@ def top(
         # Nothing ran on a device: what takes the host's time is the answer.
         return _answer(con, question, what, "host", rank=rank, step=step, limit=limit)
     return answer
+
+
+def as_tree(question: TopQuestion, what: str) -> TopQuestion:
+    """Return a question whose rows are those of a tree; raises TraceAnalyzerError where they are none."""
+    if not question.tree:
+        known = ", ".join(name for name, other in QUESTIONS.items() if other.tree)
+        raise TraceAnalyzerError(f"{what} are no tree", "--tree", f"it goes with {known}")
+    return replace(question, keys=(*question.tree, *question.keys), only=f"NOT ({question.only})")
+
+
+def _below_each_other(rows: tuple[Mapping[str, Any], ...], question: TopQuestion) -> tuple[Mapping[str, Any], ...]:
+    """Return rows in the order of a tree, each with those below it in the order that they have."""
+    path, around, _ = question.tree
+    shown = {row[path] for row in rows}
+    below: dict[str | None, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        below.setdefault(row[around] if row[around] in shown else None, []).append(row)
+    waiting, ordered = list(reversed(below.get(None, []))), []
+    while waiting:
+        ordered.append(waiting.pop())
+        waiting += reversed(below.get(ordered[-1][path], []))
+    return tuple(ordered)
 
 
 def _answer(
@@ -104,7 +130,7 @@ def _answer(
             sum(greatest({question.by[by]}, 0)) OVER () AS all_ns,
             sum({question.by[by]}) FILTER (WHERE {question.outermost or "FALSE"}) OVER () AS covered_ns
         FROM totals
-        ORDER BY {question.by[by]} DESC NULLS LAST, {keys}
+        ORDER BY {question.by[by]} DESC NULLS LAST, {"depth, " if "depth" in question.keys else ""}{keys}
         LIMIT $limit
     """
     place = {"rank": rank, "step": step}
@@ -116,9 +142,13 @@ def _answer(
         whole_ns = int(con.execute(question.wholes[by], place).fetchall()[0][0] or 0)
     has_rest = rows and by == "time" and question.outermost
     elsewhere_ns = max(whole_ns - int(rows[0]["covered_ns"] or 0), 0) if has_rest else 0
-    shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
+    shown: tuple[Mapping[str, Any], ...] = tuple(
+        {name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows
+    )
     nothing = _nothing(question, what, by, shown, row_count)
-    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric, nothing)
+    is_tree = question.keys[:-1] == question.tree != ()
+    shown = _below_each_other(shown, question) if is_tree else shown
+    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric, nothing, is_tree)
 
 
 def _nothing(

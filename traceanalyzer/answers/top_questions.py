@@ -21,6 +21,8 @@ class TopQuestion:
     wholes: Mapping[str, str] = field(default_factory=dict)
     outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
     has_shares: bool = True
+    share_of: str = "the time of all GPU operations"  # by time, where there is a query of it
+    tree: tuple[str, ...] = ()  # columns of the rows of a tree: their path, the path around, depth; only has none of it
     missing: str = ""  # why there may be no rows
     unknown: str = ""  # why rows may have no value to be ordered by
 
@@ -173,6 +175,31 @@ QUESTIONS = {
         wholes={"time": _OPS_OF_RANK},
         outermost="TRUE",
         missing=_STACKS,
+    ),
+    "ranges": TopQuestion(
+        "ranges",
+        ("name",),
+        {
+            "busy_ns": "sum(busy_ns)",
+            "call_count": "sum(call_count)",
+            "host_sum_ns": "sum(host_sum_ns)",
+            "self_ns": "sum(host_self_ns)",
+            "mean_ns": "sum(dur_sum_ns) / sum(call_count)",
+            "idle_ns": "sum(idle_ns)",
+            "op_count": "sum(op_count)",
+        },
+        {"time": "busy_ns", "host": "host_sum_ns", "idle": "idle_ns"},
+        "GPU busy: time in which work that was launched inside runs, wherever the host is by then. Host, self, mean: "
+        "durations on the host, self without the ranges inside. Idle: time inside in which the GPU did nothing. Ranges "
+        "inside others share all this.",
+        only="path IS NULL",
+        has_steps=False,
+        wholes={"time": "SELECT sum(busy_ns) FROM device_time WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"},
+        share_of="the time in which GPUs work",
+        tree=("path", "parent_path", "depth"),
+        missing="torch.profiler.record_function(NAME), torch.cuda.nvtx.range(NAME) and jax.profiler.TraceAnnotation("
+        "NAME) mark them.",
+        unknown="No launch of GPU work was recorded; --by host orders by the host's time.",
     ),
     "iterations": TopQuestion(
         "inference_summary",

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
-from traceanalyzer.commands.output import written_bytes
+from traceanalyzer.commands.output import written, written_bytes
 from traceanalyzer.commands.targets import output_option
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.words import size
@@ -32,7 +32,7 @@ MANIFEST = "perfetto_manifest.json"
 
 @click.group()
 def export() -> None:
-    """Write a run as a file for Perfetto, speedscope or a spreadsheet, or its critical path."""
+    """Write a run as a file for Perfetto, speedscope or a spreadsheet, its critical path, or one operator."""
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,6 +195,34 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
                 _write_overlaid(run, parts[0], critical_path_overlay(path), stream, plain=output.suffix == ".json")
     if not options.quiet:
         click.echo(critical_path_words(path), err=True)
+
+
+@export.command("replay")
+@click.argument("operator")
+@run_options
+@_output
+@click.option(
+    "--row",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of its different arguments those with the N-th largest time.",
+)
+def replay(options: RunOptions, output: Path, operator: str, row: int) -> None:
+    """Write a Python script that runs one operator as recorded: shapes, types, strides, and a timing loop.
+
+    OPERATOR is a name as `traceanalyzer top operators` writes it: aten::mm. The script needs PyTorch alone; what the
+    trace does not hold stands at its top, to be changed.
+    """
+    from traceanalyzer.exports.replay import replay_of
+
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        script = replay_of(run.connection, operator, row, run.name)
+    with written(output) as stream:
+        stream.write(script)
+    _tell_size(options, output)
 
 
 @export.command("speedscope")

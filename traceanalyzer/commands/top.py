@@ -11,7 +11,7 @@ from traceanalyzer.commands.output import chosen_format, report_options, write_s
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
-WHAT = ("kernels", "operators", "modules", "layers", "lines", "collectives", "copies", "iterations")
+WHAT = ("kernels", "operators", "modules", "layers", "lines", "ranges", "collectives", "copies", "iterations")
 ORDERS = ("time", "idle", "host", "headroom", "flops", "memory")
 DEFAULT_ROWS = 20
 
@@ -38,9 +38,10 @@ class What(click.Choice[str]):
         "Order by time on the GPU, or by idle time before it or because of it; operators and lines by time on the "
         "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's "
         "roof, and by the memory that they allocate; kernels by headroom, the time that counters of Nsight Compute "
-        "leave (--ncu)."
+        "leave (--ncu). Ranges by idle time inside, too."
     ),
 )
+@click.option("--tree", is_flag=True, help="Ranges below those around them.")
 @click.option("--rank", type=int, metavar="N", help="Only this rank.")
 @click.option("--step", type=int, metavar="N", help="Only this step; by default the whole analysis window.")
 @click.option(
@@ -51,22 +52,24 @@ def top(
     options: RunOptions,
     what: str,
     by: str,
+    tree: bool,
     rank: int | None,
     step: int | None,
     limit: int,
     layout: str | None,
     output: Path | None,
 ) -> None:
-    """Show what costs most: kernels, operators, modules, layers, lines of Python, collectives, copies, iterations.
+    """Show what costs most: kernels, operators, modules, lines of Python, marked ranges, collectives and copies.
 
-    Times are sums over calls and ranks. The rows come from metrics that `sql` can query; the last line names theirs.
+    Ranges are what the program marked: record_function, NVTX, annotations of XLA. Times are sums over calls and ranks.
+    The rows come from metrics that `sql` can query; the last line names theirs.
     """
     format_ = chosen_format(layout, output, FORMATS)
     with opened(options) as (run, activity):
         from traceanalyzer.answers.top import top as largest
 
         activity.phase("summing")
-        answer = largest(run.connection, what, by, rank=rank, step=step, limit=limit)
+        answer = largest(run.connection, what, by, rank=rank, step=step, limit=limit, tree=tree)
         name = run.name
     from traceanalyzer.report.screens import top as report
 

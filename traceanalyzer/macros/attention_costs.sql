@@ -2,7 +2,8 @@
 -- key that the mask allows, over all batches and query heads, the forward pass takes 2 P (Dq + Dv) operations. The backward
 -- pass makes five products instead of two, one of which the forward pass has already made (`once_flops` leaves it out). A
 -- causal mask of PyTorch starts in the upper left corner, one of the flash-attn package ends in the lower right. Where the
--- mask was not recorded, or has a window, `flops` is unknown and `flops_unmasked` is not.
+-- mask was not recorded, or has a window, `flops` is unknown and `flops_unmasked` is not, and what it can be at least is in
+-- `flops_least`.
 --
 -- Sequences of different lengths lie one after the other, and where each ends is data. The longest length is an argument:
 -- where as many sequences of that length have as many tokens, all have it. Else the operations are unknown, the bytes not.
@@ -106,6 +107,15 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
                 WHEN mask_kind = 'upper left'
                 THEN head_count * (shorter * (shorter + 1) // 2 + (q_length - shorter) * k_length)
             END AS allowed_pairs,
+            -- Of an unknown mask the fewest: a causal one; of a window none, as its length may be any.
+            CASE
+                WHEN allowed_pairs IS NOT NULL THEN allowed_pairs
+                WHEN has_window THEN 0
+                ELSE head_count * least(
+                    shorter * k_length - shorter * (shorter - 1) // 2,
+                    shorter * (shorter + 1) // 2 + (q_length - shorter) * k_length
+                )
+            END AS fewest_pairs,
             if(is_backward, 3, 1) * q[-1] + if(is_backward, 2, 1) * v[-1] AS executed_length,
             if(is_backward, 2, 1) * q[-1] + if(is_backward, 2, 1) * v[-1] AS once_length,
             CAST(element_count(q) * q_bytes + element_count(k) * k_bytes + element_count(v) * v_bytes AS HUGEINT) AS inputs_size,
@@ -117,6 +127,9 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
         CAST(2 * allowed_pairs * executed_length AS HUGEINT) AS flops,
         CAST(2 * all_pairs * executed_length AS HUGEINT) AS flops_unmasked,
         CAST(2 * allowed_pairs * once_length AS HUGEINT) AS once_flops,
+        CAST(2 * fewest_pairs * executed_length AS HUGEINT) AS flops_least,
+        CAST(2 * fewest_pairs * once_length AS HUGEINT) AS once_flops_least,
+        CAST(2 * coalesce(allowed_pairs, all_pairs) * once_length AS HUGEINT) AS once_flops_most,
         CAST(
             if(is_backward, 2, 1) * (inputs_size + output_size)
             + coalesce(

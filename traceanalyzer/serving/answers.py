@@ -93,11 +93,11 @@ class Answers:
     ) -> str:
         """Return the largest rows of a run as JSON, times in ns.
 
-        `what` is `kernels`, `operators`, `modules`, `layers`, `lines`, `collectives`, `copies` or `iterations`. `by` is
-        `time`; `idle` (but for modules and layers); `host` (operators, layers, lines); `flops` (operators, modules,
-        layers); `headroom` (operators; kernels with counters); or `memory` (operators). `nothing` says why no row has a
-        value. Without `step`, rows are of the whole analysis window. By time, `whole_ns` is that of all GPU operations
-        there, and `elsewhere_ns` that of those which are in no row.
+        `what` is `kernels`, `operators`, `modules`, `layers`, `lines`, `ranges`, `collectives`, `copies` or
+        `iterations`. `by` is `time`; `idle` (but for modules and layers); `host` (operators, layers, lines, ranges);
+        `flops` (operators, modules, layers); `headroom` (operators; kernels with counters); or `memory` (operators).
+        `nothing` says why no row has a value. Without `step`, rows are of the whole analysis window. By time,
+        `whole_ns` is that of all GPU operations there, and `elsewhere_ns` that of those which are in no row.
         """
         from traceanalyzer.answers.top import top
         from traceanalyzer.answers.top_questions import QUESTIONS

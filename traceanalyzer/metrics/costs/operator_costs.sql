@@ -30,6 +30,11 @@
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
 --   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
+--   flops_least     HUGEINT  the fewest operations that it can execute: fewer than flops_most where an attention's mask was not
+--                            recorded, or has a window; NULL: unknown
+--   flops_most      HUGEINT  the most
+--   model_flops_least HUGEINT the same of what the model asks for
+--   model_flops_most HUGEINT the most of it
 --   size_bytes      HUGEINT  least bytes, by the shapes
 --   stored_bytes    HUGEINT  the same, counting each expanded dimension (stride 0) of an input once
 --   is_recomputed   BOOLEAN  a forward operator of the backward pass
@@ -180,17 +185,17 @@ costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')
     UNION ALL
     SELECT * FROM convolution_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM attention_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM vector_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM tensor_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM reduce_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM pool_costs('signatures')
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM row_costs('signatures')
 ),
 -- Of nested wrappers and backward nodes, the outermost.
@@ -276,6 +281,16 @@ SELECT
     costs.flops,
     costs.flops_unmasked,
     CASE WHEN recomputed_calls.slice_id IS NULL THEN costs.once_flops WHEN costs.once_flops IS NOT NULL THEN 0 END AS model_flops,
+    coalesce(costs.flops_least, costs.flops) AS flops_least,
+    coalesce(costs.flops, costs.flops_unmasked) AS flops_most,
+    CASE
+        WHEN recomputed_calls.slice_id IS NULL THEN coalesce(costs.once_flops_least, costs.once_flops)
+        WHEN flops_least IS NOT NULL THEN 0
+    END AS model_flops_least,
+    CASE
+        WHEN recomputed_calls.slice_id IS NULL THEN coalesce(costs.once_flops_most, costs.once_flops)
+        WHEN flops_most IS NOT NULL THEN 0
+    END AS model_flops_most,
     CASE WHEN signatures.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.size_bytes END AS size_bytes,
     CASE WHEN signatures.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.stored_bytes END AS stored_bytes,
     recomputed_calls.slice_id IS NOT NULL AS is_recomputed,

@@ -25,6 +25,10 @@
 --   peak_tflops       DOUBLE   that peak; NULL: unknown
 --   flops             HUGEINT  operations, as in operator_costs
 --   model_flops       HUGEINT  operations that the model asks for, as in operator_costs
+--   flops_least       HUGEINT  the fewest operations that it can execute, as in operator_costs
+--   flops_most        HUGEINT  the most
+--   model_flops_least HUGEINT  the same of what the model asks for
+--   model_flops_most  HUGEINT  the most of it
 --   size_bytes        HUGEINT  least bytes, as in operator_costs
 --   op_sum_ns         BIGINT   sum of the durations of its GPU operations
 --   dur_ns            BIGINT   time in which at least one of its GPU operations runs
@@ -94,6 +98,10 @@ SELECT
     peak_tflops,
     flops,
     model_flops,
+    flops_least,
+    flops_most,
+    model_flops_least,
+    model_flops_most,
     size_bytes,
     op_sum_ns,
     dur_ns,

@@ -49,6 +49,8 @@ SECTIONS: tuple[Section, ...] = (
     tables.kernels,
     tables.operators,
     tables.modules,
+    tables.ranges,
+    tables.flops,
     roofline.section,
     tables.collectives,
     tables.copies,
@@ -107,7 +109,7 @@ def _made(source: PageSource) -> dict[Section, Part | None]:
     """Return what the sections are, made in the order in which they take least memory: what takes most comes first."""
     made = {make: make(source) for make in (stacks.section, tables.operators)}
     with _costs_at_hand(source.connection):
-        made |= {make: make(source) for make in (tables.modules, roofline.section)}
+        made |= {make: make(source) for make in (tables.modules, tables.flops, roofline.section)}
     return made | {make: make(source) for make in SECTIONS if make not in made}
 
 

@@ -39,6 +39,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         Section((Heading(run, tuple(Text(words, "dim") for words in totals)),)),
         _traces(shown, len(traces) - len(shown)),
         *_devices(inventory, verbose=verbose),
+        *_flops(inventory, verbose=verbose),
         *_links(shown),
         *_captures(inventory.captures, verbose=verbose),
         *_events(inventory),
@@ -123,6 +124,20 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
 def _gpu_of(device: Row) -> object:
     """Return what is equal for one GPU: several recordings of a rank, or processes that share it, show it."""
     return device["gpu"] if device["process_count"] > 1 else (device["rank_id"], device["device"])
+
+
+def _flops(inventory: Inventory, *, verbose: bool) -> list[Section]:
+    """Return how much of their peak rate devices reached; all of them together unless each is asked for."""
+    if not inventory.flops:
+        return []
+    shown = inventory.flops if verbose else inventory.flops[:1]
+    blocks = tuple(
+        Paragraph(use["words"], label=Text(use["place"], "label") if len(inventory.flops) > 1 else None)
+        for use in shown
+    )
+    note = inventory.flops[0]["note"]
+    notes = (Text(note, "dim"),) if note else ()
+    return [Section((*blocks, *_more(len(inventory.flops) - len(shown))), Heading("FLOPs utilisation", notes))]
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:

@@ -12,6 +12,7 @@ from traceanalyzer.text.words import counted, duration, limit_words, listed, nam
 
 SCHEMA_VERSION = 1
 _LEAST_REST = 0.005
+_INDENT = "\N{NO-BREAK SPACE}" * 2  # Markdown and pages keep these
 # Columns that most runs have no values in, and that are left out without a word.
 _RARE = frozenset({"recomputed_ns"})
 
@@ -27,6 +28,7 @@ def _rate(bytes_per_s: float) -> str:
 # Column of an answer → its words on a screen, and how a value is written. The name comes last, where it may be long.
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "sum_ns": ("time", duration),
+    "busy_ns": ("GPU busy", duration),
     "host_self_ns": ("host", duration),
     "idle_ns": ("idle", duration),
     "call_count": ("calls", lambda count: f"{count:,}"),
@@ -50,6 +52,8 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "backward_ns": ("backward", duration),
     "recomputed_ns": ("recomputed", duration),
     "host_sum_ns": ("host", duration),
+    "self_ns": ("self", duration),
+    "op_count": ("GPU ops", lambda count: f"{count:,}"),
     "iteration_count": ("count", lambda count: f"{count:,}"),
     "tokens": ("tokens", lambda count: f"{count:,}"),
     "p50_ns": ("median", duration),
@@ -78,7 +82,7 @@ _TEXTS = {"class", "category", "name", "group_desc", "kind", "limited_by", "tier
 def sections(answer: TopAnswer, run: str) -> list[Section]:
     """Return the largest rows with their share, and how much is not shown."""
     question = question_of(answer.what, answer.by, answer.metric)
-    asked = f"top {answer.what} by {answer.by}"
+    asked = f"top {answer.what} by {answer.by}{', as a tree' if answer.is_tree else ''}"
     window = "analysis window" if question.has_steps else "all that was recorded"
     where = [f"step {answer.step}" if answer.step is not None else window]
     where += [] if answer.rank is None else [f"rank {answer.rank}"]
@@ -93,20 +97,20 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     empty = [_SHOWN[name][0] for name in names if name not in known and name not in _RARE]
     names = [ordered, *(name for name in names if name in known and name != ordered)]
     columns = [_SHOWN[name][0] for name in names]
+    has_shares = question.has_shares and (answer.by in question.wholes or not question.tree)
     rows = []
     for row in answer.rows:
         cells = ["–" if row[name] is None else _written(question.metric, name, row[name]) for name in names]
+        cells[-1] = f"{_INDENT * row['depth']}{cells[-1]}" if answer.is_tree else cells[-1]
         share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and _is_part(row[ordered]) else "–"
-        rows.append((cells[0], *([share] if question.has_shares else []), *cells[1:]))
-    if question.has_shares:
+        rows.append((cells[0], *([share] if has_shares else []), *cells[1:]))
+    if has_shares:
         names.insert(1, "share")
         columns.insert(1, "share")
     right = frozenset(i for i, name in enumerate(names) if name not in _TEXTS)
     table = Table(tuple(columns), tuple(rows), right=right)
     more = f"{counted(answer.left_out_count, 'row')} not shown; --top shows more. " if answer.left_out_count else ""
-    shares = (
-        "Share: of the time of all GPU operations. " if answer.by == "time" and answer.by in question.wholes else ""
-    )
+    shares = f"Share: of {question.share_of}. " if answer.by == "time" and answer.by in question.wholes else ""
     rest = answer.elsewhere_ns / answer.whole_ns if answer.whole_ns else 0
     if rest >= _LEAST_REST:
         shares = f"{shares}{percent(rest)} of it was launched outside any {answer.what.removesuffix('s')}. "

@@ -1,10 +1,11 @@
-"""Kernels, operators, modules, collectives and copies of the whole run as tables."""
+"""Kernels, operators, modules, ranges, collectives and copies of the whole run as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from traceanalyzer.answers.flops import flops_uses
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup
@@ -61,6 +62,35 @@ def modules(source: PageSource) -> Part | None:
     )
     note = "of the whole trace; modules of one class at one place are put together; times are with the modules inside"
     return _section(source, "modules", "Modules", note, columns, "device_ns")
+
+
+def ranges(source: PageSource) -> Part | None:
+    """Return what the program marked (record_function, NVTX, annotations of XLA), with what lies inside."""
+    columns = (
+        PageColumn("range", "name", "name", letters=40),
+        PageColumn("inside", "inside", "name"),
+        PageColumn("calls", "call_count", "count"),
+        PageColumn("on the host", "host_sum_ns", "time"),
+        PageColumn("self, host", "host_self_ns", "time"),
+        PageColumn("GPU busy", "busy_ns", "time"),
+        PageColumn("GPU idle inside", "idle_ns", "time"),
+        PageColumn("GPU operations", "op_count", "count"),
+    )
+    note = (
+        "of the whole trace; GPU busy: time in which work launched inside runs; ranges inside others share all numbers"
+    )
+    return _section(source, "ranges", "Ranges that the program marked", note, columns, "busy_ns", "host_sum_ns")
+
+
+def flops(source: PageSource) -> Part | None:
+    """Return MFU and HFU of the run and its devices; none where no operator could count."""
+    uses = flops_uses(source.rows("flops"))
+    if not uses or uses[0].reason == "no products":
+        return None
+    columns = (PageColumn("of", "place", "name"), PageColumn("utilisation", "words", "text"))
+    rows = [{"place": use.place, "words": use.words} for use in uses[: source.limits.rows]]
+    body = table_markup("t-flops", "FLOPs utilisation", columns, rows, longest=source.limits.name_letters)
+    return Part("flops", "FLOPs utilisation", body, note=uses[0].note)
 
 
 def collectives(source: PageSource) -> Part | None:

@@ -1,0 +1,102 @@
+"""flops_utilisation: bounds of MFU and HFU over the analysis window, or why there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from text_tables import ask, connect
+
+from traceanalyzer.answers.flops import flops_uses
+
+# An H100 computes 989 TFLOP/s of half precision: mm of 4096^3 takes 2 * 4096^3 operations, 138,967 ns.
+MM_FLOPS = 2 * 4096**3
+PEAK_PER_NS = 989_000
+HALF = '["c10::Half","c10::Half"]'
+
+
+def _run(
+    operator: str = "aten::mm",
+    shapes: str | None = "[[4096,4096],[4096,4096]]",
+    types: str = HALF,
+    concrete: str = "[]",
+    device: str | None = "NVIDIA H100 80GB HBM3",
+    other_ns: int = 0,
+) -> Any:
+    """Return what the metric says of a call whose kernel takes 500 µs of a window of 1 ms and more."""
+    slices = [
+        {"slice_id": 1, "category": "cpu_op", "name": operator, "start_ns": 0, "dur_ns": 100, "input_shapes": shapes},
+        {"slice_id": 2, "category": "runtime", "name": "launch", "start_ns": 10, "dur_ns": 5, "op_id": 1},
+    ]
+    ops = [
+        {
+            "op_id": 3,
+            "kind": "kernel",
+            "name": "gemm",
+            "start_ns": 0,
+            "dur_ns": 500_000,
+            "launch_id": 2,
+            "cpu_op_id": 1,
+        },
+        {"op_id": 4, "kind": "kernel", "name": "mine", "start_ns": 1_000_000, "dur_ns": other_ns},
+    ]
+    args = [{"event_id": 1, "args": f'{{"Input type": {types}, "Concrete Inputs": {concrete}}}'}]
+    windows = [{"device": 0, "start_ns": 0, "end_ns": 1_000_000 + other_ns, "window_ns": 1_000_000 + other_ns}]
+    con = connect(
+        "FROM flops_utilisation",
+        host_slices=slices,
+        gpu_ops=ops,
+        event_args=args,
+        devices=[{"device": 0, "name": device, "sm_count": 132}],
+        windows=windows,
+    )
+    return ask(con, "SELECT mfu_least, mfu_most, hfu_least, hfu_most, known_share, reason FROM flops_utilisation")
+
+
+def test_a_product_over_its_window() -> None:
+    ((*bounds, known, reason),) = _run()
+    assert bounds == pytest.approx([MM_FLOPS / PEAK_PER_NS / 1_000_000] * 4)
+    assert (known, reason) == (1, None)
+
+
+def test_an_attention_with_an_unknown_mask_is_a_range() -> None:
+    """4 heads of 1024 x 1024 pairs of 64 each: all of them, or 1024 * 1025 / 2 a head."""
+    shapes = "[[1,4,1024,64],[1,4,1024,64],[1,4,1024,64]]"
+    types = '["c10::Half","c10::Half","c10::Half"]'
+    ((least, most, *_),) = _run("aten::_scaled_dot_product_flash_attention", shapes, types)
+    assert most == pytest.approx(4 * 1024**2 * 2 * 128 / PEAK_PER_NS / 1_000_000)
+    assert least / most == pytest.approx(1025 / 2048)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"shapes": None}, "no products"),
+        ({"operator": "aten::relu"}, "no products"),
+        ({"device": "Some Card"}, "unknown peak"),
+        ({"other_ns": 600_000}, "unknown work"),
+        ({"shapes": "[[40960,4096],[4096,40960]]"}, "above peak"),
+    ],
+)
+def test_what_cannot_be_known_has_a_reason_and_no_number(changes: dict[str, Any], reason: str) -> None:
+    ((*bounds, _, found),) = _run(**changes)
+    assert (bounds, found) == ([None] * 4, reason)
+
+
+def _row(rank: int, **values: Any) -> dict[str, Any]:
+    bounds = {"mfu_least": 0.3, "mfu_most": 0.3, "hfu_least": 0.4, "hfu_most": 0.4, "known_share": 1.0, "reason": None}
+    return {"trace": f"r{rank}", "rank": rank, "device": 0, "wall_ns": 100, **bounds, **values}
+
+
+def test_words_of_a_run_weigh_ranks_by_their_time() -> None:
+    whole, first, second = flops_uses([_row(0), _row(1, wall_ns=300, mfu_least=0.1, mfu_most=0.2, known_share=0.8)])
+    assert whole.words == "MFU at least 15.0 to 22.5 %, HFU at least 40.0 %"
+    assert first.words == "MFU 30.0 %, HFU 40.0 %"
+    assert second.place == "rank 1, device 0"
+    assert whole.note.endswith("operations are known for 80.0 % of the GPU time")
+
+
+def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
+    unknown = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"))
+    whole, *_ = flops_uses([_row(0), _row(1, **unknown, reason="unknown peak")])
+    assert whole.words.startswith("MFU and HFU unknown: the peaks of the device are not known: --device NAME")
