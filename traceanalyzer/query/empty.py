@@ -48,6 +48,12 @@ def define_metric(
         raise ValueError(f"metric {name}: {error}") from error
 
 
+def define_without_rows(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Define one metric as a table that has no rows."""
+    columns = ", ".join(f'"{column.name}" {column.type}' for column in metrics()[name].columns)
+    connection.execute(f"CREATE OR REPLACE TABLE main.{name} ({columns})")
+
+
 def define_not_computed(connection: duckdb.DuckDBPyConnection, name: str, limit_s: float) -> None:
     """Define a metric whose rows could not be had in time: every query of it fails with these words."""
     why = f"'the metric {name} {NOT_COMPUTED} {limit_s:g} s'"
