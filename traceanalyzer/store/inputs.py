@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject
+
 
 _PACKAGE = Path(__file__).parents[1]
 _CODE = (".py", ".sql", ".c", ".h")
@@ -34,7 +36,7 @@ DERIVED_SOURCES = (
     "store/writing.py",
     "store/owner.py",
     "store/__init__.py",
-    "store/stored_trace.py",
+    "store/inputs.py",
     "attribution",
     "metrics/__init__.py",
     "metrics/kernels/kernel_class_*.sql",
@@ -123,3 +125,26 @@ def _code(package: Path) -> tuple[str, ...]:
 @cache
 def _code_digest(file: Path) -> bytes:
     return xxhash.xxh3_128_digest(file.read_bytes())
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """One trace's folder of Parquet files, and what the run knows about the trace."""
+
+    folder: Path
+    trace: str
+    path: Path | RemoteObject
+    rank: int | None
+    rank_source: str | None
+
+    def below(self, store: Path) -> StoredTrace:
+        """Return it with its folder's whole path, for a process that works in another folder."""
+        return replace(self, folder=store / "traces" / self.folder.parent.name / self.folder.name)
+
+
+@dataclass(frozen=True)
+class NcuTable:
+    """One table of Nsight Compute: its folder of Parquet files, and what the table is called in the run."""
+
+    folder: Path
+    file: str
