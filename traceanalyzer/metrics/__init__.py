@@ -15,6 +15,7 @@ from traceanalyzer.schema import Column, derived_tables
 CAPTURED_TABLES = ("captured_owners", "captured_calls")
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
+_NEEDED = "empty without: "
 _COMMENT = re.compile(r"--.*")
 # A relation after FROM or JOIN, or a table macro with its arguments.
 _SOURCE = re.compile(r"\b(?:(?<!distinct )from|join)\s+(?P<name>[a-z_][\w.]*)(?:\((?P<arguments>[^()]*)\))?")
@@ -33,6 +34,7 @@ class Metric:
     columns: tuple[Column, ...]
     sql: str
     reads: frozenset[str]  # other metrics that its query reads itself
+    empty_without: str | None  # what it has no row without: what follows FROM in a query that costs next to nothing
     needs_attribution: bool  # whether it, or a metric below it, reads attribution tables other than CAPTURED_TABLES
 
 
@@ -104,6 +106,8 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
         raise ValueError(f"{path}: the header lists no columns")
     start = header.index("-- columns:")
     prose = [line.removeprefix("--").removeprefix(" ").rstrip() for line in header[:start]]
+    needed = [line.removeprefix(_NEEDED) for line in prose if line.startswith(_NEEDED)]
+    prose = [line for line in prose if not line.startswith(_NEEDED)]
     columns: list[Column] = []
     for line in header[start + 1 :]:
         if match := _COLUMN.match(line):
@@ -116,4 +120,14 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
     summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
     text = "\n".join(prose).strip()
     sql = "\n".join(lines[end:]).strip()
-    return Metric(path.stem, path.parent.name, summary, text, tuple(columns), sql, reads, needs_attribution)
+    return Metric(
+        path.stem,
+        path.parent.name,
+        summary,
+        text,
+        tuple(columns),
+        sql,
+        reads,
+        empty_without=" ".join(needed) or None,
+        needs_attribution=needs_attribution,
+    )

@@ -9,10 +9,6 @@ What a connection defines over its tables: macros, metrics, and tables under the
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
-import tempfile
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +19,9 @@ import duckdb
 
 from traceanalyzer.macros import macro_files, pattern_macros, pattern_sources
 from traceanalyzer.metrics import metrics, metrics_in_order
-from traceanalyzer.process import unfinished
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
-from traceanalyzer.store.owner import user_cache
-from traceanalyzer.store.writing import is_own_file
+from traceanalyzer.store.owner import kept_in_cache
 from traceanalyzer.text.sql_text import literal
 
 NOT_COMPUTED = "was not computed, as it takes longer than"
@@ -53,6 +47,12 @@ def define_metric(
         raise ValueError(f"metric {name}: {error}") from error
 
 
+def define_without_rows(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Define one metric as a table that has no rows."""
+    columns = ", ".join(f'"{column.name}" {column.type}' for column in metrics()[name].columns)
+    connection.execute(f"CREATE OR REPLACE TABLE main.{name} ({columns})")
+
+
 def define_not_computed(connection: duckdb.DuckDBPyConnection, name: str, limit_s: float) -> None:
     """Define a metric whose rows could not be had in time: every query of it fails with these words."""
     why = f"'the metric {name} {NOT_COMPUTED} {limit_s:g} s'"
@@ -67,13 +67,6 @@ def add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: 
     for name in names:
         if name not in metrics():
             connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
-
-
-_PREFIX = "empty-"
-_UNUSED_AFTER_S = 30 * 86_400
-# In the name of a database, for DuckDB, which would then write other files.
-_BEGINS_PARAMETERS = "?"
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def connect_empty(database: Path | None = None) -> duckdb.DuckDBPyConnection:
@@ -115,22 +108,15 @@ def _define_everything(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _kept_database() -> Path | None:
     """Return the database of this version in the user's cache, made when it is not there; None where it cannot be."""
-    cache = user_cache()
-    if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS or _BEGINS_PARAMETERS in str(cache):
-        return None
-    kept = cache / f"{_PREFIX}{_version()}.duckdb"
-    if is_own_file(kept):
-        return kept
+
+    def write(fresh: Path) -> None:
+        with duckdb.connect(fresh) as database:
+            _define_everything(database)
+
     try:
-        with tempfile.TemporaryDirectory(prefix="write-", dir=cache) as scratch, unfinished(Path(scratch)):
-            fresh = Path(scratch) / kept.name
-            with duckdb.connect(fresh) as database:
-                _define_everything(database)
-            fresh.replace(kept)
-        _remove_unused(cache)
-    except (OSError, duckdb.Error):
+        return kept_in_cache("empty", _version(), ".duckdb", write)
+    except duckdb.Error:
         return None
-    return kept
 
 
 def _version() -> str:
@@ -145,11 +131,3 @@ def _version() -> str:
     for text in texts:
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()
-
-
-def _remove_unused(cache: Path) -> None:
-    """Remove databases of other versions, once nobody can still need them."""
-    for old in cache.glob(f"{_PREFIX}*.duckdb"):
-        with suppress(OSError):
-            if time.time() - os.lstat(old).st_mtime > _UNUSED_AFTER_S:
-                old.unlink()

@@ -17,7 +17,14 @@ import pyarrow as pa
 from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
 from traceanalyzer.query.canonical import connect_canonical, define_canonical, in_schema, insert, those
 from traceanalyzer.query.captured_work import captured_work
-from traceanalyzer.query.empty import add_macros, add_pass_through, connect_empty, define_metric, define_not_computed
+from traceanalyzer.query.empty import (
+    add_macros,
+    add_pass_through,
+    connect_empty,
+    define_metric,
+    define_not_computed,
+    define_without_rows,
+)
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
@@ -270,9 +277,18 @@ def compute_once(
     connection.execute(f"DROP VIEW main.{name}")
     try:
         with interrupted_after(METRIC_LIMIT_S, connection):
-            define_metric(connection, name, "TABLE", replaced)
+            if name in replaced or may_have_rows(connection, name):
+                define_metric(connection, name, "TABLE", replaced)
+            else:
+                define_without_rows(connection, name)
     except duckdb.InterruptException:
         define_not_computed(connection, name, METRIC_LIMIT_S)
+
+
+def may_have_rows(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Tell whether there is what a metric has no row without; planning one over nothing takes as long as over a run."""
+    needed = metrics()[name].empty_without
+    return needed is None or bool(connection.execute(f"SELECT 1 FROM {needed} LIMIT 1").fetchall())
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGE = Path(__file__).parents[1]
+_CODE = (".py", ".sql", ".c", ".h")
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
 TRACE_SOURCES = (
@@ -95,16 +98,33 @@ def engine_key(parts: tuple[str, ...]) -> str:
     """Return a hash of the code that decides what tables hold."""
     digest = hashlib.blake2b(digest_size=8)
     for file in engine_files(parts):
-        digest.update(f"{file.relative_to(_PACKAGE).as_posix()} {file.stat().st_size}\n".encode())
-        digest.update(file.read_bytes())
+        digest.update(f"{file.relative_to(_PACKAGE).as_posix()} ".encode() + _code_digest(file))
     return digest.hexdigest()
 
 
 def engine_files(parts: Sequence[str]) -> list[Path]:
     """Return the files of code in parts of the package: files, patterns, and folders with all below them."""
-    named = [path for part in parts for path in _PACKAGE.glob(part)]
-    files = {file for path in named for file in (path.rglob("*") if path.is_dir() else [path])}
-    return sorted(file for file in files if file.suffix in (".py", ".sql", ".c", ".h"))
+    return [_PACKAGE / name for name in _code(_PACKAGE) if any(_is_in(name, part) for part in parts)]
+
+
+def _is_in(name: str, part: str) -> bool:
+    return name.startswith(f"{part}/") or (fnmatchcase(name, part) if "*" in part else name == part)
+
+
+@cache
+def _code(package: Path) -> tuple[str, ...]:
+    """Return the paths of all code below the package; a command asks for several parts, and looks once."""
+    found = []
+    for folder, below, files in os.walk(package):
+        below[:] = [name for name in below if name != "__pycache__"]
+        prefix = Path(folder).relative_to(package).as_posix().removeprefix(".")
+        found += [f"{prefix}/{file}".lstrip("/") for file in files if file.endswith(_CODE)]
+    return tuple(sorted(found))
+
+
+@cache
+def _code_digest(file: Path) -> bytes:
+    return xxhash.xxh3_128_digest(file.read_bytes())
 
 
 @dataclass(frozen=True)

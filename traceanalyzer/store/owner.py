@@ -9,14 +9,19 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+import stat
 import tempfile
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.process import unfinished
 from traceanalyzer.store.writing import (
     NOT_A_FOLDER,
     OWN_FOLDER_MODE,
+    is_own_file,
     is_own_folder,
     keyed_hash,
     read_own,
@@ -30,6 +35,10 @@ NOT_MADE_HERE = "holds what this user's traceanalyzer did not write in this plac
 _MARK_TEXT = "Computed by traceanalyzer from traces; it is safe to delete this folder."
 _KEY_NAME = "store.key"
 _KEY_BYTES = 32
+_UNUSED_AFTER_S = 30 * 86_400
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# In the name of a database, for DuckDB, which would then write other files.
+_BEGINS_PARAMETERS = "?"
 
 
 def claim_store(folder: Path, key: bytes) -> str | None:
@@ -131,6 +140,31 @@ def user_cache() -> Path | None:
                 with tempfile.TemporaryFile(dir=folder):
                     return folder
     return None
+
+
+def kept_in_cache(kind: str, key: str, suffix: str, write: Callable[[Path], object]) -> Path | None:
+    """Return a file in the user's cache that `write` made once for a key; None where none can be kept.
+
+    Files of the same kind under other keys go, once nobody can still need them.
+    """
+    cache = user_cache()
+    if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS or _BEGINS_PARAMETERS in str(cache):
+        return None
+    kept = cache / f"{kind}-{key}{suffix}"
+    if is_own_file(kept):
+        return kept
+    try:
+        with tempfile.TemporaryDirectory(prefix="write-", dir=cache) as scratch, unfinished(Path(scratch)):
+            fresh = Path(scratch) / kept.name
+            write(fresh)
+            fresh.replace(kept)
+        for old in cache.glob(f"{kind}-*{suffix}"):
+            with suppress(OSError):
+                if time.time() - os.lstat(old).st_mtime > _UNUSED_AFTER_S:
+                    old.unlink()
+    except OSError:
+        return None
+    return kept
 
 
 def _user_folders(variable: str, below_home: str) -> list[Path]:

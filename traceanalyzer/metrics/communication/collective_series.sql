@@ -4,6 +4,7 @@
 -- The order is that of the launch calls of a device, and of the kernels where one call (a graph replay) launches
 -- several. So collectives that follow each other are rows with few kernels before them, on whatever streams they run.
 --
+-- empty without: collectives
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job

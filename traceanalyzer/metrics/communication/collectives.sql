@@ -10,6 +10,7 @@
 -- NULL where the profiler did not record them.
 -- Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md, and for gather and scatter src/gather.cu and src/scatter.cu.
 --
+-- empty without: canonical.gpu_ops WHERE is_comm
 -- columns:
 --   trace                 VARCHAR  name of the trace
 --   rank                  INTEGER  rank in the job

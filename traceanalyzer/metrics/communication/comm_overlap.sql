@@ -3,6 +3,7 @@
 -- Compute kernels are all kernels but communication. Exposed time is not a saving: the device may have had no other
 -- work.
 --
+-- empty without: collectives
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job

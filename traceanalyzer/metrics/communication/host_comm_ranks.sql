@@ -4,6 +4,7 @@
 -- runs of two or more ranks that do the same have rows: windows of the same length (within a tenth), and about as many
 -- calls (within a fifth, at least 10) on each rank.
 --
+-- empty without: canonical.traces HAVING count(DISTINCT rank) > 1
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job

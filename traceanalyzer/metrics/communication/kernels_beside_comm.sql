@@ -5,6 +5,7 @@
 -- copy). Alone means that no communication runs at all. What takes how long beside it is known from kernels that have
 -- it beside them for four fifths of their time. No kernel counts where other compute runs beside it.
 --
+-- empty without: canonical.gpu_ops WHERE is_comm
 -- columns:
 --   trace         VARCHAR  name of the trace
 --   rank          INTEGER  rank in the job

@@ -5,6 +5,7 @@
 -- the program asked for (cudaMemPrefetchAsync) do not count. Each move belongs to the last kernel that started before
 -- it and still ran when the move began. Only Nsight Systems records these moves.
 --
+-- empty without: managed_memory
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job

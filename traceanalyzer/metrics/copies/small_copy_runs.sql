@@ -5,6 +5,7 @@
 -- takes about as long as a copy of nothing, so one copy could carry the run. Where the size was not recorded, as of the
 -- copies of a graph in AMD's RPD, a copy of at most 6 µs counts as small. Copies that stand alone have no row.
 --
+-- empty without: gpu_ops WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
 -- columns:
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job

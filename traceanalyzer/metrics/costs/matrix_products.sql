@@ -3,6 +3,7 @@
 -- A batch of products of m x k with k x n matrices takes 2 * batch * m * n * k operations. Tensor cores and wide loads
 -- need n and k (the rows of both operands in memory) in multiples of 16 bytes.
 --
+-- empty without: kernel_class WHERE class = 'gemm' AND operator IS NOT NULL
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job

@@ -5,6 +5,7 @@
 -- Where one call launches several kernels, each moved its part of them by time. Small tensors lie in a cache, so that their
 -- rate may be above that of memory.
 --
+-- empty without: kernel_class WHERE dur_ns >= 20000 AND operator IS NOT NULL
 -- columns:
 --   trace           VARCHAR  name of the trace
 --   rank            INTEGER  rank in the job

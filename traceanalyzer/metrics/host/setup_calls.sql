@@ -5,6 +5,8 @@
 -- loaded by calls of its own, and, where it is loaded lazily, inside the launch that needs it: each such record of the
 -- driver is a row of its own.
 --
+-- empty without: (SELECT 1 FROM contexts UNION ALL SELECT 1 FROM canonical.traces WHERE recorder = 'nsys' UNION ALL
+-- empty without: SELECT 1 FROM host_slices WHERE contains(name, 'Load') OR starts_with(name, 'cuLink') OR starts_with(name, 'urProgram'))
 -- columns:
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job

@@ -5,6 +5,7 @@
 -- takes about a sample a millisecond, so that shorter waits have none. Samples of a wait whose function is not known
 -- have a row with function NULL. Only Nsight Systems records samples (`--sample=process-tree`).
 --
+-- empty without: canonical.cpu_samples
 -- columns:
 --   trace              VARCHAR  name of the trace
 --   rank               INTEGER  rank in the job

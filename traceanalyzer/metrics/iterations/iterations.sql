@@ -10,6 +10,8 @@
 -- inside the annotation. A prefill gives at most one token a request: with chunks, the trace does not show which prompts
 -- end. Time to first token and latency between tokens of a request are not in a trace.
 --
+-- empty without: canonical.host_slices WHERE starts_with(name, 'execute_') OR starts_with(name, 'step[')
+-- empty without: OR starts_with(name, '[Executor] _forward_step')
 -- columns:
 --   trace                VARCHAR  name of the trace
 --   rank                 INTEGER  rank in the job

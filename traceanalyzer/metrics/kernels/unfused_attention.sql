@@ -4,6 +4,7 @@
 -- four kernels after it on the same stream, with only elementwise kernels, copies and reductions in between. The
 -- backward pass has the same pattern. A fused kernel (flash, memory-efficient, cuDNN) never matches.
 --
+-- empty without: kernel_class WHERE class = 'softmax'
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job

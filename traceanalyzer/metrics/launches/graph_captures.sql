@@ -4,6 +4,7 @@
 -- of that thread run nothing: their kernels run when the graph is replayed. A launch that did run (on a stream that is
 -- not captured) has its kernel in the trace and does not count.
 --
+-- empty without: host_slices WHERE name ILIKE '%StreamBeginCapture%'
 -- columns:
 --   trace           VARCHAR  name of the trace
 --   rank            INTEGER  rank in the job

@@ -13,6 +13,7 @@
 -- what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
 -- waits for a thread that takes the next batch or compiles.
 --
+-- empty without: traces ANTI JOIN gpu_ops USING (trace_id)
 -- columns:
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job

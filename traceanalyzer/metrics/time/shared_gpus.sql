@@ -5,6 +5,7 @@
 -- both recordings name it (its UUID, else its bus and host), and two processes share it where the times of their work
 -- overlap. Several recordings of one rank are one process. Times are lengths of unions of intervals.
 --
+-- empty without: canonical.devices WHERE gpu IS NOT NULL GROUP BY gpu HAVING count(*) > 1
 -- columns:
 --   trace          VARCHAR  name of the trace
 --   rank           INTEGER  rank in the job

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.rules.rule_file.document import read_document
 from traceanalyzer.rules.rule_file.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
-from traceanalyzer.rules.rule_file.parsing import parse_rule
 from traceanalyzer.rules.rule_file.sql_text import code, unit_mistakes
 from traceanalyzer.rules.rule_set.binding import bind_rules
 from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
+from traceanalyzer.store.inputs import engine_key
+from traceanalyzer.store.owner import kept_in_cache
+from traceanalyzer.store.writing import read_own
 
+# The code that makes rules of files.
+_PARSED_BY = ("diagnosis/__init__.py", "errors.py", "rules/rule_file", "rules/rule_set/loading.py")
+_SEAL_BYTES = 16
 ALL_RULES = "`traceanalyzer rules list` names all"
 
 
@@ -81,11 +91,59 @@ def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) ->
 @cache
 def _builtin(*, tests: bool) -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
     """Return what ships: a process that diagnoses many runs reads it once."""
-    rules, mistakes = _parse([builtin_folder()], tests=tests)
+    if tests:
+        rules, mistakes = _parse([builtin_folder()])
+        return tuple(rules), tuple(mistakes)
+    return _kept_builtin() or _parsed_builtin()
+
+
+def _parsed_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
+    rules, mistakes = _parse([builtin_folder()], tests=False)
     return tuple(rules), tuple(mistakes)
 
 
+def _kept_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]] | None:
+    """Return what ships from the user's cache, where it is kept as data; None where it is not, or has mistakes.
+
+    Reading 128 files of YAML takes as long as asking all their questions of a small run.
+    """
+    digest = hashlib.blake2b(engine_key(_PARSED_BY).encode(), digest_size=8)
+    for file in rule_files([builtin_folder()]):
+        content = file.read_bytes()
+        digest.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
+
+    def write(fresh: Path) -> None:
+        rules, mistakes = _parsed_builtin()
+        if mistakes:
+            raise OSError("rules with mistakes are not kept")
+        content = msgspec.msgpack.encode(rules, enc_hook=str)
+        fresh.write_bytes(xxhash.xxh3_128_digest(content) + content)
+
+    kept = kept_in_cache("rules", digest.hexdigest(), ".msgpack", write)
+    content = None if kept is None else read_own(kept)
+    if kept is None or content is None:
+        return None
+    try:
+        if xxhash.xxh3_128_digest(content[_SEAL_BYTES:]) == content[:_SEAL_BYTES]:
+            return msgspec.msgpack.decode(content[_SEAL_BYTES:], type=tuple[Rule, ...], dec_hook=_path), ()
+    except msgspec.DecodeError:
+        pass
+    with suppress(OSError):
+        kept.unlink()
+    return None
+
+
+def _path(kind: type, value: Any) -> Any:
+    return Path(value)
+
+
 def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:
+    if not paths:
+        return [], []
+    # YAML is read where rules have changed or are a user's own.
+    from traceanalyzer.rules.rule_file.document import read_document
+    from traceanalyzer.rules.rule_file.parsing import parse_rule
+
     rules, mistakes = [], []
     for path in rule_files(paths):
         rule, of_file = parse_rule(read_document(path, up_to=None if tests else "tests:"), tests=tests)
