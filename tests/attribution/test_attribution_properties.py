@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
-from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from drawn_timeline import tables
@@ -14,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.replay import walk
+from traceanalyzer.attribution import Bounds
 from traceanalyzer.query.engine import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
@@ -128,50 +125,3 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
     (window,) = found["windows"].to_pylist()
     assert bounds.bound(0, 0, frozenset()) == 0
     assert 0 <= bounds.bound(0, 0, fewer) <= bounds.bound(0, 0, more) <= window["window_ns"]
-
-
-@pytest.mark.check
-@examples()
-@given(timelines())
-def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
-    found = derive(tables(*timeline))
-    # Chains of any length, for those of a drawn timeline are short.
-    with mock.patch.object(walk, "_CHAIN_FROM", 1):
-        bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
-    ops = found["lead_events"]["op_id"].to_pylist()
-    savings = {op: 5_000 for op in ops if op is not None}
-    scenarios = [WhatIf(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
-    scenarios += [WhatIf(), WhatIf(bounds.causes(0, 0)), WhatIf(savings=savings), WhatIf(frozenset(), {1: 5})]
-    one_by_one = [bounds.bound(0, 0, s.removed, s.savings) for s in scenarios]
-    assert bounds.bounds(0, 0, scenarios) == one_by_one
-
-
-def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
-    rng = np.random.default_rng(5)
-    slices, ops = [SLICES], [OPS]
-    end = 0
-    for i in range(300):
-        slices.append(f"{i + 1} 0 runtime cudaLaunchKernel {14 * i} {14 * i + 6}")
-        # Two streams in turn that wait for the host, and then a chain of operations that wait for each other.
-        stream = 7 + (i < 150 and i % 3 == 2)
-        start = max(end, 14 * i + 8 + int(rng.integers(0, 4)))
-        end = start + int(rng.integers(1, 13)) + (i >= 150) * 8
-        ops.append(f"{i + 901} {stream} kernel {start} {end} {i + 1}")
-    found = derive(tables("\n".join(slices), "\n".join(ops)))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
-    scan = bounds.devices[0, 0].scan
-    assert {is_chain for _, is_chain in scan.stretches} == {False, True}
-    scenarios = [
-        WhatIf(frozenset({"host.other"})),
-        WhatIf(frozenset({"host.launch_api"})),
-        WhatIf(frozenset({"host.launch_api", "host.other", "dev.dispatch"}), {901 + i: 3_000 for i in range(300)}),
-        WhatIf(savings={901 + i: 9_000 for i in range(300)}),
-        WhatIf(),
-    ]
-    together = scan.leads(scenarios)
-    for column, scenario in enumerate(scenarios):
-        alone = scan.leads([scenario])
-        starts = [(together.start(at)[column], alone.start(at)[0]) for at in range(len(together.end))]
-        assert all(here == there for here, there in starts)
-        assert (together.end[:, column] == alone.end[:, 0]).all()
-        assert together.taken[column] == alone.taken[0]

@@ -16,9 +16,9 @@ from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows
 from traceanalyzer.attribution.matching_calls import Call
 from traceanalyzer.attribution.matching_collectives import is_message, name_of, pair_messages
+from traceanalyzer.attribution.replay.kernel import NO_LIMIT, ScanEvents
 from traceanalyzer.attribution.replay.run_scan import JointScan
 from traceanalyzer.attribution.replay.scan import Scan
-from traceanalyzer.attribution.replay.walk import NO_LIMIT, ScanEvents, Stretch
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 
@@ -260,7 +260,6 @@ def scan_of(matches: list[int]) -> Scan:
             more=[()] * len(matches),
             explained_wait_ns=none * 0,
         ),
-        stretches=[Stretch(len(matches), is_chain=False)],
         is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
         end=np.arange(len(matches)) * 10 + 10,

@@ -97,13 +97,15 @@ def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int =
     it.
     """
     small = replace(contracted(run), rounds=rounds)
-    found, whole = small.leads(asked), run.leads_at_once(asked)
+    found, whole = small.leads(asked), [*map(run.leads, asked)]
     assert small.sync_points.count == sum(len(sync_point.members) for sync_point in run.sync_points)
     worst = 0
     for scan, calls in enumerate(small.sync_points.calls):
         low, high = small.sync_points.first[scan : scan + 2]
-        of_scan = whole[scan]
-        true = np.zeros((high - low, len(asked)), np.int64) if of_scan is None else of_scan[calls.position]
+        true = np.zeros((high - low, len(asked)), np.int64)
+        for column, of_scans in enumerate(whole):
+            ends = of_scans[scan]
+            true[:, column] = 0 if ends is None else ends[calls.position]
         difference = np.abs(found.lead_ns[low:high] - true)
         assert (difference <= found.off_ns[low:high]).all()
         worst = max(worst, int(difference.max(initial=0)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from drawn_timeline import US, Drawn, rows
 
 from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.kernel import replay_alone
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "attribution.md"
 SLICES = """
@@ -61,7 +63,8 @@ def leads_us() -> list[list[str]]:
     scan = bounds.devices[0, 0].scan
     launched = {row["id"]: NAMES[row["launch"]] for row in rows(OPS)}
     name_of = {position: launched[op] for op, position in scan.position_of.items()}
-    ends = scan.leads([WhatIf(frozenset({cause})) for cause in CAUSES]).end // US
+    changes = [scan.changes(WhatIf(frozenset({cause}))) for cause in CAUSES]
+    ends = np.stack([replay_alone(scan.events, of_one) for of_one in changes], axis=1) // US
     events = [
         [name_of.get(at, "return of `cudaDeviceSynchronize`"), *map(str, leads)]
         for at, leads in enumerate(ends.tolist())

@@ -8,7 +8,6 @@ import json
 from bound_against_truth import Attributed
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.replay.scan import LANES_FROM
 from traceanalyzer.attribution.replay.what_if import Change, what_if
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens import what_if as report
@@ -42,6 +41,6 @@ def check_told(made: Attributed, change: Change, doubt: str) -> None:
 def check_many_at_once(bounds: Bounds) -> None:
     """Hold the answers to many questions at once to those one by one."""
     causes = sorted(bounds.causes(0, 0))
-    assert len(causes) >= LANES_FROM
+    assert len(causes) > 3
     scenarios = [WhatIf(frozenset({cause})) for cause in causes]
     assert bounds.bounds(0, 0, scenarios) == [bounds.bounds(0, 0, [scenario])[0] for scenario in scenarios]

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-
 from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay.kernel import replay_alone
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import RankCalls
 
@@ -124,21 +123,20 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
     if not what_ifs or not scan.events.count:
         return [WindowSaving(0, 0)] * len(what_ifs)
     scale, first_op, measure_at_op = (window[name] for name in ("measure_scale", "first_op_id", "measure_at_op_id"))
-    leads = scan.leads(what_ifs)
-    first = np.zeros(len(what_ifs), np.int64)
-    if first_op is not None:
-        first = leads.start(scan.position_of[first_op])
-    if measure_at_op is None:
-        saved = _ends_earlier(scan, leads.end) - first
-    else:
-        saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
-    # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
-    limits = [
-        min(_limit(scan, window, what_if), round(taken * scale))
-        for what_if, taken in zip(what_ifs, leads.taken, strict=True)
-    ]
-    savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
-    return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+    savings = []
+    for what_if in what_ifs:
+        changes = scan.changes(what_if)
+        ends = replay_alone(scan.events, changes)
+        first, last = (
+            0 if op is None else int(ends[at := scan.position_of[op]] - changes.shorter_ns[at])
+            for op in (first_op, measure_at_op)
+        )
+        until_end = measure_at_op is None
+        saved = int(_ends_earlier(scan, ends[:, None])[0]) - first if until_end else (last - first) * scale
+        # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
+        limit = min(_limit(scan, window, what_if), round(scan.taken_ns(changes) * scale))
+        savings.append(WindowSaving(min(max(int(saved), 0), limit), int(first * scale)))
+    return savings
 
 
 def whole_savings(scan: Scan, window: Mapping[str, Any], leads: Ints, what_ifs: Sequence[WhatIf]) -> list[int]:

@@ -8,10 +8,8 @@ Scans of a run's devices, each read when it is asked: the events of many ranks t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -19,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import column
 from traceanalyzer.attribution.buckets import Ints
-from traceanalyzer.attribution.replay.batched import DevicePart, ends
 from traceanalyzer.attribution.replay.device_bounds import ScanFacts, WindowSaving, whole_savings, window_savings
+from traceanalyzer.attribution.replay.kernel import DevicePart, DeviceReplay, Points, replay
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
-from traceanalyzer.attribution.replay.sync_points import PASSES, Arrivals, Arrived, arrivals, contract
+from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived, arrivals, contract
 
 Place = tuple[int, int]  # trace_id, device
 
@@ -135,10 +132,6 @@ def by_device(table: pa.Table) -> dict[Place, pa.Table]:
     }
 
 
-# The leads of a pass over the events of several scans, of 8 bytes each.
-_GROUP_LEADS = 1 << 24
-
-
 class Asked(NamedTuple):
     """What is asked of one scan: the what-ifs there, and the positions of its sync points, where they matter."""
 
@@ -177,63 +170,28 @@ class RankScans:
 
     def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
         """Return the reduced rank of each scan that is asked."""
-        found = (
-            (piece.nth, answer)
-            for pieces in self._in_groups(asked, PASSES)
-            for piece, answer in zip(pieces, contract([piece.part for piece in pieces]), strict=True)
-        )
-        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
-            columns = zip(*(answer.arrays for _, answer in of_one), strict=True)
-            yield Arrivals(*map(_joined, columns))
+        for item in asked:
+            yield contract(self._part(item))
 
     def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
         """Return how each scan that is asked arrives at its sync points, given the leads of these."""
-        found = (
-            (piece.nth, answer)
-            for pieces in self._in_groups(asked, 1)
-            for piece, answer in zip(pieces, _arrived(pieces, leads), strict=True)
-        )
-        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
-            yield Arrived(*map(_joined, zip(*(answer for _, answer in of_one), strict=True)))
+        for item, left in zip(asked, leads, strict=True):
+            yield arrivals(self._part(item), left)
 
     def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
         """Return what each device's window, which is all of its scan, loses, given the leads of its sync points."""
-        found = (
-            (piece.nth, self._whole_savings(asked[piece.nth], piece, of_piece))
-            for pieces in self._in_groups(asked, 1)
-            for piece, of_piece in zip(
-                pieces, ends([piece.part for piece in pieces], _left(pieces, leads)), strict=True
-            )
-        )
-        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
-            yield [saved_ns for _, saved in of_one for saved_ns in saved]
+        for item, left in zip(asked, leads, strict=True):
+            scan, window = self.scan_of(item.scan), self.window_of(item.scan)
+            saved: list[int] = []
+            for what_if, given in zip(item.what_ifs, np.ascontiguousarray(left.T), strict=True):
+                device = DeviceReplay(scan.events, scan.changes(what_if))
+                replay([device], Points.of_positions(item.positions, given))
+                saved += whole_savings(scan, window, device.ends[:, None], [what_if])
+            yield saved
 
-    def _whole_savings(self, item: Asked, piece: _Piece, leads: Ints) -> list[int]:
-        what_ifs = item.what_ifs[piece.first : piece.first + leads.shape[1]]
-        return whole_savings(piece.part.scan, self.window_of(item.scan), leads, what_ifs)
-
-    def _in_groups(self, asked: Sequence[Asked], passes: int) -> Iterator[list[_Piece]]:
-        """Yield what-ifs of scans in groups that one pass can hold; a scan with many what-ifs is in several.
-
-        Each what-if takes `passes` columns.
-        """
-        group: list[_Piece] = []
-        columns = longest = 0
-        for nth, item in enumerate(asked):
-            scan = self.scan_of(item.scan)
-            count = max(1, scan.events.count)
-            at_once = max(1, _GROUP_LEADS // (count * passes))
-            for first in range(0, len(item.what_ifs), at_once):
-                what_ifs = item.what_ifs[first : first + at_once]
-                width = passes * len(what_ifs)
-                if group and (columns + width) * max(longest, count) > _GROUP_LEADS:
-                    yield group
-                    group, columns, longest = [], 0, 0
-                changes = [scan.changes(what_if) for what_if in what_ifs]
-                group.append(_Piece(nth, first, DevicePart(scan, item.positions, changes)))
-                columns, longest = columns + width, max(longest, count)
-        if group:
-            yield group
+    def _part(self, item: Asked) -> DevicePart:
+        scan = self.scan_of(item.scan)
+        return DevicePart(scan.events, item.positions, [scan.changes(what_if) for what_if in item.what_ifs])
 
 
 def scans_in(stored: StoredScans, windows: Sequence[Mapping[str, Any]]) -> RankScans:
@@ -244,23 +202,3 @@ def scans_in(stored: StoredScans, windows: Sequence[Mapping[str, Any]]) -> RankS
 def _stored_scan(stored: StoredScans, windows: Sequence[Mapping[str, Any]], number: int) -> Scan:
     window = windows[number]
     return stored.scan((window["trace_id"], window["device"]), window)
-
-
-class _Piece(NamedTuple):
-    """Some what-ifs, from `first` on, of the scan that is asked as the `nth`."""
-
-    nth: int
-    first: int
-    part: DevicePart
-
-
-def _arrived(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Arrived]:
-    return arrivals([piece.part for piece in pieces], _left(pieces, leads))
-
-
-def _left(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Ints]:
-    return [leads[nth][:, first : first + len(part.changes)] for nth, first, part in pieces]
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)

@@ -16,10 +16,7 @@ from traceanalyzer.attribution.replay.device_bounds import DeviceBounds
 from traceanalyzer.attribution.replay.rank_scans import Asked, Place
 from traceanalyzer.attribution.replay.reduced_run import ReducedRun
 from traceanalyzer.attribution.replay.run_scan import JointScan
-from traceanalyzer.attribution.replay.scan import LANES_FROM, WhatIf
-
-# More what-ifs of all ranks at once would take more memory and hardly less time.
-_LANES = 16
+from traceanalyzer.attribution.replay.scan import WhatIf
 
 
 @dataclass(frozen=True)
@@ -58,14 +55,8 @@ class WholeRun:
 
     def of_each(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
         """Return what the run saves with each mapping, which has a what-if for some devices or all."""
-        answers: list[RunBound] = []
-        at_once = _LANES if isinstance(self.together, JointScan) else len(asked)
-        for start in range(0, len(asked), max(at_once, 1)):
-            of_places = [
-                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + at_once]
-            ]
-            answers += map(self._of_run, self._gains(of_places))
-        return answers
+        of_places = [[what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked]
+        return [*map(self._of_run, self._gains(of_places))] if asked else []
 
     def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         """Return for each question how much each device gains between the collectives of its measurement.
@@ -77,20 +68,15 @@ class WholeRun:
             return self._reduced_gains(self.together, asked)
         if not self.together.sync_points:
             return [[*map(self._gain_alone, self.places, what_ifs)] for what_ifs in asked]
-        of_asked: list[Sequence[Sequence[int] | Ints | None]]
-        if len(asked) < LANES_FROM:
-            of_asked = [self.together.leads(what_ifs) for what_ifs in asked]
-        else:
-            ends = self.together.leads_at_once(asked)
-            of_asked = [
-                [None if leads is None else leads[:, scenario] for leads in ends] for scenario in range(len(asked))
-            ]
         return [
-            [self._gain(at, *of_place) for at, of_place in enumerate(zip(of_one, what_ifs, strict=True))]
-            for of_one, what_ifs in zip(of_asked, asked, strict=True)
+            [
+                self._gain(at, *of_place)
+                for at, of_place in enumerate(zip(self.together.leads(what_ifs), what_ifs, strict=True))
+            ]
+            for what_ifs in asked
         ]
 
-    def _gain(self, at: int, leads: Sequence[int] | Ints | None, what_if: WhatIf) -> _Gain:
+    def _gain(self, at: int, leads: Ints | None, what_if: WhatIf) -> _Gain:
         place, sync_points = self.places[at], self.together.positions[at]
         between = self._measured_between[place]
         device = self.devices[place]
@@ -105,7 +91,7 @@ class WholeRun:
         # earlier.
         if STRAGGLER_WAIT in what_if.removed and sync_points:
             return _Gain(min(int(leads[sync_points[-1]]), device.window_ns))
-        return _Gain(device.whole_saving_ns(np.asarray(leads), what_if))
+        return _Gain(device.whole_saving_ns(leads, what_if))
 
     def _gain_alone(self, place: Place, what_if: WhatIf) -> _Gain:
         return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)

@@ -18,8 +18,8 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import MESSAGE, STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.replay.kernel import DeviceReplay, Points, replay
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
-from traceanalyzer.attribution.replay.walk import Changes, Walk
 
 _NEVER = int(np.iinfo(np.int64).max // 4)
 
@@ -84,91 +84,35 @@ class JointScan:
             most[members] = np.maximum(most[members], arrivals.min(axis=0))
         return most
 
-    def leads(self, what_ifs: Sequence[WhatIf]) -> list[list[int] | None]:
+    @cached_property
+    def _points(self) -> Points:
+        """The sync points as the replay reads them."""
+        members = [member for point in self.sync_points for member in point.members]
+        device, position = np.asarray(members, np.int64).reshape(-1, 2).T.copy()
+        return Points(
+            np.cumsum([0, *(len(point.members) for point in self.sync_points)]),
+            device,
+            position,
+            np.asarray([wait for point in self.sync_points for wait in point.waits], np.int64),
+            np.asarray([max(0, point.transfer) for point in self.sync_points], np.int64),
+            np.asarray([point.is_message for point in self.sync_points], np.bool_),
+            np.zeros(len(self.scans), np.bool_),
+        )
+
+    def leads(self, what_ifs: Sequence[WhatIf]) -> list[Ints | None]:
         """Return how much earlier the end of each event of each scan is, with one what-if per scan.
 
         None: nothing happens earlier in the scan.
         """
-        changes = [scan.changes(what_if) for scan, what_if in zip(self.scans, what_ifs, strict=True)]
-        # A scan is walked from the first time on that something changes in it: before, all its leads are 0.
-        walks = [
-            Walk(scan.events, changed) if _changes_something(changed) else None
-            for scan, changed in zip(self.scans, changes, strict=True)
-        ]
-        balanced = [STRAGGLER_WAIT in what_if.removed for what_if in what_ifs]
-        for sync_point in self.sync_points:
-            arrivals, cuts = [], []
-            evens = [balanced[member.scan] and not sync_point.is_message for member in sync_point.members]
-            for (i, position), wait, even in zip(sync_point.members, sync_point.waits, evens, strict=True):
-                walk = walks[i]
-                if walk is not None:
-                    walk.advance(position + 1)
-                arrivals.append(wait + (0 if walk is None else walk.starts[position]))
-                cuts.append(int(changes[i].shorter_ns[position]) - (wait if even else 0))
-            # If no rank is late, all arrive with the first; if some ranks are no longer late, the others do not wait
-            # for them.
-            awaited = [at for at, even in zip(arrivals, evens, strict=True) if not even]
-            lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(sync_point.transfer, *cuts))
-            for i, position in sync_point.members:
-                walk = walks[i]
-                if walk is None and lead:
-                    walk = walks[i] = Walk(self.scans[i].events, changes[i])
-                    walk.advance(position + 1)
-                if walk is not None:
-                    walk.ends[position] = lead
-        for walk, scan in zip(walks, self.scans, strict=True):
-            if walk is not None:
-                walk.advance(scan.events.count)
-        return [None if walk is None else walk.ends for walk in walks]
-
-    def leads_at_once(self, asked: Sequence[Sequence[WhatIf]]) -> list[Ints | None]:
-        """Vectorized `leads`: one column per element of `asked`, each of which holds one what-if per scan."""
-        by_scan = list(zip(*asked, strict=True))
-        changes = [_changes(scan, what_ifs) for scan, what_ifs in zip(self.scans, by_scan, strict=True)]
-        walks = [
-            scan.walk_scenarios(changed) if any(map(_changes_something, changed)) else None
-            for scan, changed in zip(self.scans, changes, strict=True)
-        ]
-        still = np.zeros(len(asked), np.int64)
-        balanced = np.asarray([[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan])
-        for sync_point in self.sync_points:
-            scans, waits = [member.scan for member in sync_point.members], np.asarray(sync_point.waits)[:, None]
-            evens = balanced[scans] & (not sync_point.is_message)
-            if not evens.any() and all(walks[i] is None for i in scans):
-                continue
-            starts, cuts = [], []
-            for i, position in sync_point.members:
-                walk = walks[i]
-                if walk is not None:
-                    walk.advance(position + 1)
-                starts.append(still if walk is None else walk.start(position))
-                cuts.append(still if walk is None else walk.shorter_ns(position))
-            arrivals = waits + np.stack(starts)
-            cut = (np.stack(cuts) - np.where(evens, waits, 0)).min(axis=0)
-            awaited = np.where(evens, _NEVER, arrivals).min(axis=0)
-            lead = np.where(evens.all(axis=0), arrivals.max(axis=0), awaited)
-            lead += np.clip(cut, 0, max(0, sync_point.transfer))
-            for i, position in sync_point.members:
-                walk = walks[i]
-                if walk is None and lead.any():
-                    walk = walks[i] = self.scans[i].walk_scenarios(changes[i])
-                    walk.advance(position + 1)
-                if walk is not None:
-                    walk.ends[position] = lead
-        for walk, scan in zip(walks, self.scans, strict=True):
-            if walk is not None:
-                walk.advance(scan.events.count)
-        return [None if walk is None else walk.ends for walk in walks]
-
-
-def _changes_something(changes: Changes) -> bool:
-    return any(bool(change.any()) for change in changes)
-
-
-def _changes(scan: Scan, what_ifs: Sequence[WhatIf]) -> list[Changes]:
-    """Return the changes of each what-if in a scan; most change nothing in most scans."""
-    unchanged = scan.changes(WhatIf())
-    return [unchanged if what_if == WhatIf() else scan.changes(what_if) for what_if in what_ifs]
+        nothing = WhatIf()
+        devices = []
+        for scan, what_if in zip(self.scans, what_ifs, strict=True):
+            changes = None if what_if == nothing else scan.changes(what_if)
+            some = changes is not None and any(change.any() for change in changes)
+            devices.append(DeviceReplay(scan.events, changes if some else None))
+        balanced = np.asarray([STRAGGLER_WAIT in what_if.removed for what_if in what_ifs], np.bool_)
+        replay(devices, self._points._replace(balanced=balanced))
+        return [device.ends if device.moves else None for device in devices]
 
 
 def _sync_point(scans: Sequence[Scan], members: list[ScanPosition]) -> SyncPoint:

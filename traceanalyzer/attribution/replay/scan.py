@@ -8,7 +8,7 @@ removed time makes lead; gaps never do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -19,16 +19,7 @@ import pyarrow as pa
 from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
 from traceanalyzer.attribution.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.ledger.dependencies import GAP_NS
-from traceanalyzer.attribution.replay.walk import (
-    NO_LIMIT,
-    Changes,
-    Need,
-    ScanEvents,
-    ScenarioWalk,
-    Stretch,
-    Walk,
-    stretches,
-)
+from traceanalyzer.attribution.replay.kernel import NO_LIMIT, Changes, Need, ScanEvents
 
 Savings = Mapping[int, int]  # op id -> ns
 
@@ -72,8 +63,6 @@ STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the
 UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
 _LIGHT = frozenset(LIGHT)
 _LOADER = "host.dataloader"
-# From here on one pass over many what-ifs at once is faster than one pass each.
-LANES_FROM = 4
 
 
 @dataclass(frozen=True)
@@ -92,20 +81,10 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Leads:
-    """How much earlier everything happens, one value per what-if."""
-
-    end: Ints  # of each event's end, one row per event
-    start: Callable[[int], Ints]  # of the start of the event at a position
-    taken: list[int]  # host time and op time in the window that the what-if takes out
-
-
-@dataclass(frozen=True)
 class Scan:
     """The lead events of one device, ready to be scanned."""
 
     events: ScanEvents
-    stretches: list[Stretch]
     is_op: Flags
     in_window: Flags
     end: Ints
@@ -146,8 +125,6 @@ class Scan:
         explained_wait = column(events, "explained_wait_ns")
         sure, possible = (_needs(needs, is_sure) for is_sure in (True, False))
         more = [sure.get(at, ()) for at in range(len(is_op))]
-        alone = is_op & (limit == NO_LIMIT) & (host_slack < NO_LIMIT) & (pred2 == NO_ROW)
-        alone &= (pred1_slack == 0) & ~np.asarray([bool(also) for also in more], np.bool_)
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = NamedRows.of(costs["cause"])
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
@@ -163,7 +140,6 @@ class Scan:
                 more=more,
                 explained_wait_ns=explained_wait,
             ),
-            stretches=stretches(alone & (pred1 == np.arange(len(is_op)) - 1)),
             is_op=is_op,
             in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
@@ -210,12 +186,8 @@ class Scan:
                 more[at] += needs
             else:  # a host call that may have waited for one op has no op that it surely waited for
                 ((pred1[at], pred1_slack[at]),) = needs
-        follows = np.zeros(events.count, np.bool_)
-        for since, (until, is_chain) in zip([0, *(end for end, _ in self.stretches)], self.stretches, strict=False):
-            follows[since:until] = is_chain
-        follows[list(self.possible)] = False
         events = replace(events, pred1=pred1, pred1_slack_ns=pred1_slack, more=more)
-        return replace(self, events=events, stretches=stretches(follows))
+        return replace(self, events=events)
 
     @property
     def waits_for_workers(self) -> bool:
@@ -246,24 +218,6 @@ class Scan:
         found |= self.cause_of_op.among(self.dur > self.wait)
         found |= self.cause_of_gap.among(self.dispatch > 0)
         return frozenset(found | {STRAGGLER_WAIT} if (self.skew > 0).any() else found)
-
-    def leads(self, what_ifs: Sequence[WhatIf]) -> Leads:
-        """Return how much earlier everything happens in each what-if."""
-        changes = [self.changes(what_if) for what_if in what_ifs]
-        taken = [self.taken_ns(of_one) for of_one in changes]
-        if len(what_ifs) >= LANES_FROM:
-            scenarios = self.walk_scenarios(changes)
-            scenarios.advance(self.events.count)
-            return Leads(scenarios.ends, scenarios.start, taken)
-        walks = [Walk(self.events, of_one) for of_one in changes]
-        for walk in walks:
-            walk.advance(self.events.count)
-        ends = np.asarray([walk.ends for walk in walks]).T
-        return Leads(ends, lambda position: np.asarray([walk.starts[position] for walk in walks]), taken)
-
-    def walk_scenarios(self, changes: Sequence[Changes]) -> ScenarioWalk:
-        """Begin a pass over the events, one column per what-if."""
-        return ScenarioWalk(self.events, self.stretches, changes)
 
     def taken_ns(self, changes: Changes) -> int:
         """Return the host time and op time of the window that changes take out, whether or not that saves anything."""

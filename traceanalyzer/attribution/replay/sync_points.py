@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import MESSAGE, Flags, Ints
-from traceanalyzer.attribution.replay.batched import DevicePart, starts
+from traceanalyzer.attribution.replay.kernel import DevicePart, starts
 from traceanalyzer.attribution.replay.scan import Scan
 
 # The sync points before one that `contract` finds: one of the last with an even number, one with an odd one.
@@ -59,23 +59,15 @@ class Arrived(NamedTuple):
     source: Numbers
 
 
-def contract(parts: Sequence[DevicePart]) -> list[Arrivals]:
-    """Return when devices arrive at their sync points in each what-if.
+def contract(part: DevicePart) -> Arrivals:
+    """Return when a device arrives at its sync points in each what-if.
 
     One pass without any limit, and one for each class of sync points with those marked, all of them at once.
     """
-    return list(map(_arrivals, parts, starts(parts, [_marked(part) for part in parts])))
-
-
-def _marked(part: DevicePart) -> Ints:
     row = np.arange(len(part.positions))
     left = np.full((len(row), PASSES, len(part.changes)), UNLIMITED)
     left[row, row % PREDECESSORS] = -_MARK * (row // PREDECESSORS + 1)[:, None]
-    return left.reshape(len(row), -1)
-
-
-def _arrivals(part: DevicePart, leads: Ints) -> Arrivals:
-    leads = leads.reshape(len(part.positions), PASSES, -1)
+    leads = starts(part, left.reshape(len(row), -1)).reshape(left.shape)
     shorter = np.stack([one.shorter_ns[part.positions] for one in part.changes], axis=-1)
     limit, marks = leads[:, PREDECESSORS], leads[:, :PREDECESSORS]
     is_marked = marks < 0  # Only a marked sync point makes a lead less than 0.
@@ -85,14 +77,12 @@ def _arrivals(part: DevicePart, leads: Ints) -> Arrivals:
     return Arrivals(limit, np.where(is_marked, row_of, NO_ROW).astype(np.int32), np.where(is_marked, slack, 0), shorter)
 
 
-def arrivals(parts: Sequence[DevicePart], leads: Sequence[Ints]) -> list[Arrived]:
-    """Return how devices arrive where they leave their sync points with these leads: a column for each what-if."""
+def arrivals(part: DevicePart, leads: Ints) -> Arrived:
+    """Return how a device arrives where it leaves its sync points with these leads: a column for each what-if."""
     # All times are shifted to make room for the number of the sync point that a lead comes from.
-    bits = max(len(part.positions) for part in parts).bit_length()
-    left = [(of_part << bits) + np.arange(1, len(of_part) + 1)[:, None] for of_part in leads]
-    sources = (1 << bits) - 1
-    found = starts(parts, left, bits)
-    return [Arrived(of_part >> bits, ((of_part & sources) - 1).astype(np.int32)) for of_part in found]
+    bits = len(part.positions).bit_length()
+    found = starts(part, (leads << bits) + np.arange(1, len(leads) + 1)[:, None], bits)
+    return Arrived(found >> bits, ((found & ((1 << bits) - 1)) - 1).astype(np.int32))
 
 
 @dataclass(frozen=True)
