@@ -85,7 +85,7 @@ def host_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         heading = Heading(
             "Where the time goes", (_window(ledger), *(Text(note, "dim") for note in (*notes, "on the host")))
         )
-        sections.append(Section((_bar(ledger, codes=verbose), *_operators(ledger)), heading))
+        sections.append(Section((ledger_bar(ledger, codes=verbose), *_operators(ledger)), heading))
     return sections
 
 
@@ -119,7 +119,7 @@ def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> S
         said = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
         said += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
         heading = Heading("Where the time goes", (_window(ledger), *(Text(words, "dim") for words in said)))
-        return Section((_bar(ledger, codes=verbose),), heading)
+        return Section((ledger_bar(ledger, codes=verbose),), heading)
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
         f"rank {rank} {share:.0%}".replace("%", " %")
@@ -127,7 +127,9 @@ def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> S
         if share >= SMALL_SHARE and rank is not None
     )
     notes = (Text(f"at each moment the time of the latest rank: {ranks}", "dim"),) if ranks else ()
-    return Section((_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes)))
+    return Section(
+        (ledger_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes))
+    )
 
 
 def _device_section(
@@ -140,7 +142,7 @@ def _device_section(
         notes.append(f"all within {ALIKE_SHARE:.0%}; this is the slowest, {slowest}".replace("%", " %"))
     notes += [ledger.device_name] if ledger.device_name else []
     heading = Heading("Where the time goes", (_window(ledger), *(Text(note, "dim") for note in notes)))
-    return Section((_bar(ledger, codes=verbose),), heading)
+    return Section((ledger_bar(ledger, codes=verbose),), heading)
 
 
 def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
@@ -161,9 +163,19 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
     return Table(("device", time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
-def _bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool) -> Block:
-    """Return the ledger as a bar, with `codes` also the names that queries and rules use for its parts."""
-    rows, shares = ledger_rows(ledger), shares_words(ledger)
+def main_ledger(diagnosis: Diagnosis) -> DeviceLedger | RunLedger | HostLedger | None:
+    """Return the ledger that stands for a run: its own, else that of its slowest device or host; None: it has none."""
+    if diagnosis.host_ledgers:
+        return max(diagnosis.host_ledgers, key=step_ns)
+    return diagnosis.run_ledger or (alike(diagnosis.ledgers)[0].worst if diagnosis.ledgers else None)
+
+
+def ledger_bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool, every: bool = False) -> Bar:
+    """Return the ledger as a bar, with `codes` also the names that queries and rules use for its parts.
+
+    Small parts are one, unless `every` bucket is wanted.
+    """
+    rows, shares = ledger_rows(ledger, every=every), shares_words(ledger, every=every)
     parts = []
     for bucket, dur_ns in rows:
         words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)

@@ -13,14 +13,15 @@ from typing import Any
 
 from markupsafe import Markup
 
+from traceanalyzer.report.blocks import Section
 from traceanalyzer.report.charts import palette
 from traceanalyzer.report.charts.svg import hatch_patterns
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 
 REPORT_VERSION = 1
 _ASSETS = Path(__file__).parent / "assets"
 # In this order they are one script.
-_SCRIPTS = ("page.js", "tables.js", "strips.js")
+_SCRIPTS = ("page.js", "tables.js", "strips.js", "whole.js")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Part:
     nav: str = ""
     note: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def part_of(section: Section, id_: str, body: Markup | None = None, nav: str = "") -> Part:
+    """Return a section of a report as a part, with its heading; its blocks are the body unless another is given."""
+    blocks = blocks_markup(section.blocks) if body is None else body
+    if section.heading is None:
+        return Part(id_, "", blocks)
+    return Part(id_, section.heading.title, blocks, nav, " · ".join(item.words for item in section.heading.notes))
 
 
 def document(name: str, parts: Sequence[Part], data: dict[str, Any] | None = None, foot: Markup | str = "") -> str:

@@ -24,6 +24,7 @@ from traceanalyzer.report.html.sections import (
     stacks,
     steps,
     tables,
+    timeline,
     trust,
     verdict,
 )
@@ -41,6 +42,7 @@ SECTIONS: tuple[Section, ...] = (
     verdict.section,
     numbers.section,
     ledger.section,
+    timeline.section,
     savings.section,
     findings.section,
     steps.section,
@@ -94,7 +96,7 @@ def page_of(diagnosis: Diagnosis, connection: duckdb.DuckDBPyConnection | None) 
 def _page(source: PageSource, cut: str) -> str:
     made = _made(source)
     parts = [part for make in SECTIONS if (part := made[make]) is not None]
-    data: dict[str, Any] = {"excerpts": [], "stacks": None}
+    data: dict[str, Any] = {"excerpts": [], "stacks": None, "timeline": None}
     for part in parts:
         data.update(part.data)
     foot = filled(

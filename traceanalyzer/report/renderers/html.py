@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from traceanalyzer.report.blocks import Heading, Section
-from traceanalyzer.report.html.document import Part, document
+from traceanalyzer.report.html.document import Part, document, part_of
 from traceanalyzer.report.html.markup import blocks_markup
 
 _MOST_LINKS = 7
@@ -26,5 +27,4 @@ def _part(section: Section, id_: str, linked: bool) -> Part:
     mark = f"{heading.mark.words}  " if heading.mark else ""
     tag = f" ({heading.tag})" if heading.tag else ""
     nav = heading.title if linked and len(heading.title) <= 24 else ""
-    note = " · ".join(item.words for item in heading.notes)
-    return Part(id_, f"{mark}{heading.title}{tag}", blocks_markup(section.blocks), nav, note)
+    return replace(part_of(section, id_, nav=nav), title=f"{mark}{heading.title}{tag}")
