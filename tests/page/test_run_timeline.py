@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def test_steps_are_marks_and_many_share_one() -> None:
 
 def areas(svg: str) -> dict[str, float]:
     """Return the area of the paths of a drawing by their class."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
         for piece in (path.get("d") or "").split("M")[1:]:
             wide, high = piece.split("h")[1].split("v-")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
-from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
+from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.diff_blocks.changes import (
@@ -28,6 +28,7 @@ from traceanalyzer.report.diff_blocks.headline import (
     captures_sections,
     confounder_sections,
     gate_sections,
+    headline,
     how_sure,
     inventory_of,
     sentence,
@@ -37,6 +38,7 @@ from traceanalyzer.report.diff_blocks.headline import (
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.html.document import Part, document, part_of
 from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
+from traceanalyzer.report.html.notebook import blocks_html, blocks_of
 from traceanalyzer.report.html.sections.numbers import Tile
 from traceanalyzer.text.words import bucket_words, counted, duration
 
@@ -57,25 +59,13 @@ def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
 
 def diff_html(diff: Diff) -> str:
     """Return a comparison as HTML that stands in another page, for notebooks: drawings and tables without scripts."""
-    notes = (inventory_of("base", diff.base), inventory_of("new", diff.new))
-    sure = [Paragraph(words, role="dim") for words in how_sure(diff)]
-    head = Section((Heading(_name(diff), notes), Paragraph(sentence(diff), role=verdict_role(diff)), *sure))
     rest = [*finding_sections(diff), *verification_sections(diff), *named_sections(diff, verbose=False)]
-    drawn = Markup("").join(_difference(diff, alone=True))
-    blocks = _blocks([head]) + drawn + _blocks([*rest, *confounder_sections(diff)])
-    return str(filled("notebook_blocks.html", {"blocks": blocks}))
+    drawn = map(Markup, _difference(diff, alone=True))
+    return blocks_html([*blocks_of([headline(diff)]), *drawn, *blocks_of([*rest, *confounder_sections(diff)])])
 
 
 def _name(diff: Diff) -> str:
     return shown_name(f"{side_name(diff.base)} → {side_name(diff.new)}")
-
-
-def _blocks(sections: Sequence[Section]) -> Markup:
-    blocks: list[Block] = []
-    for section in sections:
-        blocks += [section.heading] if section.heading else []
-        blocks += section.blocks
-    return blocks_markup(blocks)
 
 
 def _verdict(diff: Diff) -> Part:

@@ -23,20 +23,20 @@ from traceanalyzer.text.secrets import masked
 from traceanalyzer.text.visible import one_line, visible
 
 
-def blocks_markup(blocks: Sequence[Block], *, level: int = 3) -> Markup:
-    """Return blocks one after the other; headings among them have this level."""
-    return filled("blocks.html", {"blocks": [_drawn(block) for block in blocks], "level": level})
+def blocks_markup(blocks: Sequence[Block | Markup], *, level: int = 3, alone: bool = False) -> Markup:
+    """Return blocks one after the other; headings among them have this level.
+
+    Those that stand `alone` bring their colours, as there are no styles.
+    """
+    drawn = [bar_markup(block, alone=alone) if isinstance(block, Bar) else block for block in blocks]
+    return filled("blocks.html", {"blocks": drawn, "level": level})
 
 
-def bar_markup(bar: Bar) -> Markup:
-    """Return a bar for a desk and for a phone, and its legend as a table."""
-    bars = [ledger_bar(bar, width=width) for width in (WIDE, NARROW)]
+def bar_markup(bar: Bar, *, alone: bool = False) -> Markup:
+    """Return a bar for a desk and, unless it stands `alone`, for a phone, and its legend as a table."""
+    drawn = [ledger_bar(bar, width=width, alone=alone) for width in ((WIDE,) if alone else (WIDE, NARROW))]
     rows = [(part, token_of(part.key)) for part in bar.parts]
-    return filled("bar.html", {"wide": bars[0], "narrow": bars[1], "rows": rows, "columns": bar.columns})
-
-
-def _drawn(block: Block) -> Block | Markup:
-    return bar_markup(block) if isinstance(block, Bar) else block
+    return filled("bar.html", {"drawn": drawn, "rows": rows, "columns": bar.columns, "alone": alone})
 
 
 # Names of traces have no limit; what is cut ends in an ellipsis.

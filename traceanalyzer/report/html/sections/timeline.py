@@ -185,11 +185,12 @@ def _index(source: PageSource, frame: Frame, lanes: Sequence[LaneKey]) -> list[d
         if row["cell"] < count:
             lane = levels.setdefault((row["kind"], row["name"]), {}).setdefault((row["trace_id"], row["device"]), {})
             lane[row["cell"]] = min(max(-(-LEVELS * row["dur_ns"] // each_ns), 1), LEVELS)
-    index, room = [], PLACES_LETTERS
+    index: list[dict[str, Any]] = []
+    room = PLACES_LETTERS
     for row in names:
         on_device = row["kind"] in ("kernel", "GPU work")
-        places = [
-            [lanes.index(key) if on_device else key[0], min(cells), _digits(cells)]
+        places: list[tuple[int, int, str]] = [
+            (lanes.index(key) if on_device else key[0], min(cells), _digits(cells))
             for key, cells in levels.get((row["kind"], row["name"]), {}).items()
             if not on_device or key in lanes
         ]
