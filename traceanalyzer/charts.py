@@ -13,8 +13,8 @@ from traceanalyzer.report.charts.waterfall import waterfall as draw_waterfall
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
+from traceanalyzer.report.html.sections.ledger import plan_drops
 from traceanalyzer.report.html.sections.ranks import rank_map
-from traceanalyzer.report.html.sections.savings import plan_drops
 from traceanalyzer.report.html.sections.steps import step_times
 from traceanalyzer.report.html.source import query
 from traceanalyzer.text.words import counted

@@ -23,7 +23,7 @@ def shares_words(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool =
 
 
 def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> list[tuple[str, int]]:
-    """Return the buckets worth a line, compute first and then by size, and the rest added up; `every` has one for each."""
+    """Return the buckets worth a line, compute first and then by size, and the rest added up, or `every` one."""
     compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
     waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
     if every:

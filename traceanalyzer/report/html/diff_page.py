@@ -39,7 +39,7 @@ from traceanalyzer.report.formats import Context
 from traceanalyzer.report.html.document import Part, document, part_of
 from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.notebook import blocks_html, blocks_of
-from traceanalyzer.report.html.sections.numbers import Tile
+from traceanalyzer.report.html.sections.verdict import Tile
 from traceanalyzer.text.words import bucket_words, counted, duration
 
 # As a heading of the page has them.

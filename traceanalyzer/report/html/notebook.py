@@ -17,7 +17,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words
 from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
-from traceanalyzer.report.html.sections.savings import plan_drops
+from traceanalyzer.report.html.sections.ledger import plan_drops
 from traceanalyzer.text.words import counted, value_words
 
 MOST_FINDINGS = 6

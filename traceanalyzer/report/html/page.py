@@ -17,10 +17,8 @@ from traceanalyzer.report.html.sections import (
     findings,
     ledger,
     memory,
-    numbers,
     ranks,
     roofline,
-    savings,
     stacks,
     steps,
     tables,
@@ -40,10 +38,10 @@ if TYPE_CHECKING:
 Section = Callable[[PageSource], Part | None]
 SECTIONS: tuple[Section, ...] = (
     verdict.section,
-    numbers.section,
+    verdict.numbers,
     ledger.section,
     timeline.section,
-    savings.section,
+    ledger.savings,
     findings.section,
     steps.section,
     ranks.section,
