@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.step_columns import step_columns
 from traceanalyzer.report.charts.svg import Svg
 from traceanalyzer.report.charts.waterfall import waterfall as draw_waterfall
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.html.sections.ledger import ledger_parts, ledger_says
+from traceanalyzer.report.html.sections.ledger import plan_drops
 from traceanalyzer.report.html.sections.ranks import rank_map
-from traceanalyzer.report.html.sections.savings import plan_drops
 from traceanalyzer.report.html.sections.steps import step_times
 from traceanalyzer.report.html.source import query
 from traceanalyzer.text.words import counted
@@ -32,9 +32,8 @@ def ledger(diagnosis: Diagnosis) -> Svg:
     """
     if not diagnosis.ledgers:
         raise TraceAnalyzerError("there is no time ledger, as no GPU work could be analyzed", diagnosis.run)
-    slowest: DeviceLedger | RunLedger = alike(diagnosis.ledgers)[0].worst
-    shown = diagnosis.run_ledger or slowest
-    return ledger_bar(ledger_parts(shown), ledger_says(shown), alone=True)
+    shown = diagnosis.run_ledger or alike(diagnosis.ledgers)[0].worst
+    return ledger_bar(bar_of(shown, codes=False, every=True), alone=True)
 
 
 def waterfall(diagnosis: Diagnosis) -> Svg:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceanalyzer.report.blocks import Bar, BarPart
 from traceanalyzer.report.charts import palette
 from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
-from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
 from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
@@ -26,11 +27,14 @@ from traceanalyzer.report.charts.waterfall import Drop, waterfall
 
 MS = 1_000_000
 _NS = "{http://www.w3.org/2000/svg}"
-PARTS = [
-    LedgerPart("compute", "GPU busy with compute", 60 * MS, "60.00 ms", "60.0 %"),
-    LedgerPart("host.dataloader", "waiting for the data loader", 30 * MS, "30.00 ms", "30.0 %"),
-    LedgerPart("dev.h2d", "waiting for a <copy>", 10 * MS, "10.00 ms", "10.0 %"),
-]
+PARTS = Bar(
+    ("time", "share"),
+    (
+        BarPart("compute", "GPU busy with compute", 60 * MS, ("60.00 ms", "60.0 %")),
+        BarPart("host.dataloader", "waiting for the data loader", 30 * MS, ("30.00 ms", "30.0 %")),
+        BarPart("dev.h2d", "waiting for a <copy>", 10 * MS, ("10.00 ms", "10.0 %")),
+    ),
+)
 
 
 def boxes(svg: Svg, name: str) -> list[ElementTree.Element]:
@@ -51,26 +55,24 @@ def test_words_and_marks_stand_out_from_what_they_are_on(side: int) -> None:
 
 
 def test_ledger_bar_is_as_wide_as_its_parts() -> None:
-    svg = ledger_bar(PARTS, "60 % compute")
+    svg = ledger_bar(PARTS)
     wide = {
         name: sum(float(box.get("width", 0)) for box in boxes(svg, name)[:1]) for name in ("f-compute", "f-host-loader")
     }
     assert wide["f-compute"] == pytest.approx(WIDE * 0.6, abs=2)
     assert wide["f-host-loader"] == pytest.approx(WIDE * 0.3, abs=2)
     assert "waiting for a &lt;copy&gt;" in svg
-    assert 'aria-label="60 % compute"' in svg
+    assert 'aria-label="GPU busy with compute 60.0 %; waiting' in svg
 
 
 def test_a_shorter_bar_fills_less_of_the_width() -> None:
-    (compute, *_) = boxes(ledger_bar(PARTS, "", thin=True, fill=0.5), "f-compute")
+    (compute, *_) = boxes(ledger_bar(PARTS, thin=True, fill=0.5), "f-compute")
     assert float(compute.get("width", 0)) == pytest.approx(WIDE * 0.3, abs=2)
 
 
 def test_label_stands_in_a_part_only_where_it_has_room() -> None:
-    assert "GPU busy with compute 60.0 %" in "".join(ElementTree.fromstring(ledger_bar(PARTS, "")).itertext())
-    narrow = [
-        text.text or "" for text in ElementTree.fromstring(ledger_bar(PARTS, "", width=NARROW)).iter(f"{_NS}text")
-    ]
+    assert "GPU busy with compute 60.0 %" in "".join(ElementTree.fromstring(ledger_bar(PARTS)).itertext())
+    narrow = [text.text or "" for text in ElementTree.fromstring(ledger_bar(PARTS, width=NARROW)).iter(f"{_NS}text")]
     assert narrow == ["GPU busy with compute 60.0 %", "30.0 %"] or narrow == ["60.0 %", "30.0 %"]
 
 
@@ -191,7 +193,7 @@ def test_a_scale_is_a_few_round_values_below_the_most(most: float) -> None:
 
 
 def test_chart_that_stands_alone_is_whole_and_can_be_saved(tmp_path: Path) -> None:
-    svg = ledger_bar(PARTS, "x", alone=True)
+    svg = ledger_bar(PARTS, alone=True)
     assert svg._repr_svg_() == svg and 'id="hatch-host"' in svg
     assert ElementTree.fromstring(svg.save(tmp_path / "x.svg").read_text(encoding="utf-8")).get("width") == str(WIDE)
 

@@ -26,8 +26,7 @@ from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcom
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
-from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
-from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike, classes_words
 from traceanalyzer.report.renderers.page import Page, aligned
 
 GOLDEN = Path(__file__).parents[1] / "golden"

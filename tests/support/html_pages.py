@@ -75,9 +75,44 @@ def check_data(data: Any) -> None:
             for row, start, length, name, token, link in boxes:
                 assert 0 <= row < lane["rows"] and name < names and token < tokens and link >= 0
                 assert 0 <= start and length >= 0 and start + length <= excerpt["length"]
+    check_timeline(data.get("timeline"), names, tokens)
     stacks = data.get("stacks") or []
     for at in range(0, len(stacks), 5):
         assert -1 <= stacks[at] < at // 5 and stacks[at + 1] < names
+
+
+def check_timeline(whole: Any, names: int, tokens: int) -> None:
+    """Assert that a whole-run timeline has few cells, none holds more than its length, and all it names is there."""
+    if not whole:
+        return
+    count = whole["length"] // whole["cell"]
+    assert count * whole["cell"] == whole["length"] and count * len(whole["lanes"]) <= 6_144
+    assert all(token < tokens for token, _ in whole["buckets"])
+    for lane in whole["lanes"]:
+        held: Counter[int] = Counter()
+        for numbers in (lane["cells"], lane["outside"]):
+            for cell, bucket, dur_ns in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+                assert 0 <= cell < count and bucket < len(whole["buckets"]) and dur_ns > 0
+                held[cell] += dur_ns
+        assert max(held.values()) <= whole["cell"]
+        ends = [start + length for start, length in zip(lane["boxes"][1::6], lane["boxes"][2::6], strict=True)]
+        assert len(ends) <= 401 and all(0 < end <= whole["length"] + whole["cell"] for end in ends)
+    for entry in whole["index"]:
+        assert entry["name"] < names and entry["count"] > 0
+        for _, first, digits in entry["places"]:
+            assert first >= 0 and digits[0] != "0" and digits[-1] != "0"
+            assert (first + len(digits) - 1) * whole["each"] < count
+
+
+def timeline_sums(data: Any) -> list[dict[str, int]]:
+    """Return for each lane of the whole-run timeline the time in the analyzed part of its ledger, by words."""
+    sums = []
+    for lane in data["timeline"]["lanes"]:
+        held: Counter[str] = Counter()
+        for bucket, dur_ns in zip(lane["cells"][1::3], lane["cells"][2::3], strict=True):
+            held[data["timeline"]["buckets"][bucket][1]] += dur_ns
+        sums.append(dict(held))
+    return sums
 
 
 def numbers_of(root: Element, attribute: str) -> dict[str, int]:

@@ -10,19 +10,24 @@ SMALL_SHARE = 0.01
 MOST_BUCKETS = 8
 
 
-def shares_words(ledger: DeviceLedger | RunLedger | HostLedger) -> dict[str, str]:
+def shares_words(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> dict[str, str]:
     """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
-    rows = ledger_rows(ledger)
+    rows = ledger_rows(ledger, every=every)
     tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
     # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
-    shares = [tenth / 1000 or dur_ns / ledger.window_ns / 1000 for (_, dur_ns), tenth in zip(rows, tenths, strict=True)]
+    shares = [
+        tenth / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000
+        for (_, dur_ns), tenth in zip(rows, tenths, strict=True)
+    ]
     return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
 
 
-def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger) -> list[tuple[str, int]]:
-    """Return the buckets worth a line, compute first and then by size, and the rest added up."""
+def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> list[tuple[str, int]]:
+    """Return the buckets worth a line, compute first and then by size, and the rest added up, or `every` one."""
     compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
     waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
+    if every:
+        return [*compute, *waits]
     large = [*compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
     small = [b for b in waits if b not in large]
     if len(small) == 1:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.diagnosis.verdict import judge, problems, quality_findings
+from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings, worth_share
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
+from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar, main_ledger
 from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import gain
+
+# A longer snippet is for the report.
+MOST_CODE = 160
+MOST_OTHERS = 5
 
 
 def brief_lines(diagnosis: Diagnosis) -> list[str]:
@@ -22,8 +28,18 @@ def brief_lines(diagnosis: Diagnosis) -> list[str]:
     return [visible(line) for line in lines]
 
 
-# A longer snippet is for the report.
-MOST_CODE = 160
+def summary_lines(diagnosis: Diagnosis) -> list[str]:
+    """Return what to paste into a ticket: the three lines, where the time goes, and the other findings."""
+    lines = brief_lines(diagnosis)
+    ledger = None if has_no_compute(diagnosis) else main_ledger(diagnosis)
+    if ledger is not None:
+        shares = ", ".join(f"{item.words} {item.cells[-1]}" for item in ledger_bar(ledger, codes=False).parts)
+        lines.append(f"time: {shares}")
+    firsts = {finding.rule: finding for finding in reversed(problems(diagnosis))}
+    for finding in list(reversed(firsts.values()))[1 : MOST_OTHERS + 1]:
+        saves = f", up to {gain(worth_share(finding))}" if worth_share(finding) else ""
+        lines.append(f"also: {finding.title} ({finding.rule}{saves})")
+    return [visible(line) for line in lines]
 
 
 def _cause(diagnosis: Diagnosis, state: str) -> Finding | None:

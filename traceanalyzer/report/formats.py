@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RENDERERS = {
     "terminal": "traceanalyzer.report.renderers.terminal",
     "markdown": "traceanalyzer.report.renderers.markdown",
-    "html": "traceanalyzer.report.renderers.html",
+    "html": "traceanalyzer.report.html.document",
 }
 # A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, context)`.
 PAGES = {

@@ -15,8 +15,7 @@ from traceanalyzer.report.diagnosis_blocks.headline import (
     limits_trust,
     trust_blocks,
 )
-from traceanalyzer.report.diagnosis_blocks.kernels import kernels_shown
-from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections, slowest_kernels
+from traceanalyzer.report.diagnosis_blocks.ledgers import kernels_shown, ledger_sections, slowest_kernels
 from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, plan_sections, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
 from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections, recordings_blocks

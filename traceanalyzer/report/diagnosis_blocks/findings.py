@@ -106,7 +106,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
     blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
     if most_rows and finding.status not in ("latent", "alternative"):
         blocks += _tables(finding.evidence, most_rows)
-    blocks += [_fix(fix) for fix in finding.fixes[:1]]
+    blocks += [fix_block(fix) for fix in finding.fixes[:1]]
     for explanation in finding.explanations:
         advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
@@ -121,10 +121,13 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
-    blocks += [_fix(fix) for fix in finding.fixes]
+    blocks += [fix_block(fix) for fix in finding.fixes]
     blocks += rival_blocks(diagnosis, finding)
     for explanation in finding.explanations:
-        inner: tuple[Block, ...] = (*_tables(explanation.evidence, None), *(_fix(fix) for fix in explanation.fixes))
+        inner: tuple[Block, ...] = (
+            *_tables(explanation.evidence, None),
+            *(fix_block(fix) for fix in explanation.fixes),
+        )
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=inner))
     for other in others:
         facts = " · ".join(item.words for item in finding_facts(diagnosis, other).items)
@@ -141,7 +144,8 @@ def because_words(explanation: AttachedExplanation) -> str:
     return f"{explanation.message} ({explanation.rule}{sure})"
 
 
-def _fix(fix: Fix) -> Paragraph:
+def fix_block(fix: Fix) -> Paragraph:
+    """Return advice, and the code to paste below it."""
     code = (Code(fix.code, fix.lang),) if fix.code else ()
     return Paragraph(fix.text, label=_FIX, blocks=code)
 

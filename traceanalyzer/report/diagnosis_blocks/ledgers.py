@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
 from traceanalyzer.diagnosis.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
-from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, Table, Text
-from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
+from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
@@ -85,7 +84,7 @@ def host_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         heading = Heading(
             "Where the time goes", (_window(ledger), *(Text(note, "dim") for note in (*notes, "on the host")))
         )
-        sections.append(Section((_bar(ledger, codes=verbose), *_operators(ledger)), heading))
+        sections.append(Section((ledger_bar(ledger, codes=verbose), *_operators(ledger)), heading))
     return sections
 
 
@@ -119,7 +118,7 @@ def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> S
         said = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
         said += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
         heading = Heading("Where the time goes", (_window(ledger), *(Text(words, "dim") for words in said)))
-        return Section((_bar(ledger, codes=verbose),), heading)
+        return Section((ledger_bar(ledger, codes=verbose),), heading)
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
         f"rank {rank} {share:.0%}".replace("%", " %")
@@ -127,7 +126,9 @@ def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> S
         if share >= SMALL_SHARE and rank is not None
     )
     notes = (Text(f"at each moment the time of the latest rank: {ranks}", "dim"),) if ranks else ()
-    return Section((_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes)))
+    return Section(
+        (ledger_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes))
+    )
 
 
 def _device_section(
@@ -140,7 +141,7 @@ def _device_section(
         notes.append(f"all within {ALIKE_SHARE:.0%}; this is the slowest, {slowest}".replace("%", " %"))
     notes += [ledger.device_name] if ledger.device_name else []
     heading = Heading("Where the time goes", (_window(ledger), *(Text(note, "dim") for note in notes)))
-    return Section((_bar(ledger, codes=verbose),), heading)
+    return Section((ledger_bar(ledger, codes=verbose),), heading)
 
 
 def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
@@ -161,9 +162,19 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
     return Table(("device", time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
-def _bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool) -> Block:
-    """Return the ledger as a bar, with `codes` also the names that queries and rules use for its parts."""
-    rows, shares = ledger_rows(ledger), shares_words(ledger)
+def main_ledger(diagnosis: Diagnosis) -> DeviceLedger | RunLedger | HostLedger | None:
+    """Return the ledger that stands for a run: its own, else that of its slowest device or host; None: it has none."""
+    if diagnosis.host_ledgers:
+        return max(diagnosis.host_ledgers, key=step_ns)
+    return diagnosis.run_ledger or (alike(diagnosis.ledgers)[0].worst if diagnosis.ledgers else None)
+
+
+def ledger_bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool, every: bool = False) -> Bar:
+    """Return the ledger as a bar, with `codes` also the names that queries and rules use for its parts.
+
+    Small parts are one, unless `every` bucket is wanted.
+    """
+    rows, shares = ledger_rows(ledger, every=every), shares_words(ledger, every=every)
     parts = []
     for bucket, dur_ns in rows:
         words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
@@ -203,3 +214,54 @@ def _distance(a: DeviceLedger, b: DeviceLedger) -> float:
     buckets = max((abs(shares_a.get(name, 0.0) - shares_b.get(name, 0.0)) for name in names), default=0.0)
     longer = max(step_ns(a), step_ns(b), 1.0)
     return max(buckets, abs(step_ns(a) - step_ns(b)) / longer)
+
+
+MOST_CLASSES = 4
+LEAST_CLASS_SHARE = 0.01
+MOSTLY_SHARE = 0.5
+MOST_KERNELS = 3
+MOST_KERNELS_VERBOSE = 5
+# With many findings each line counts, and these say less.
+MOST_KERNELS_BESIDE_FINDINGS = 2
+MANY_FINDINGS = 4
+CLASS_WORDS = {"graph": "graphs recorded whole"}
+
+
+def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[Block, ...]:
+    """Return the largest classes as one line, and a table of the top kernels; nothing where no kernel computes."""
+    if not ledger.top_kernels:
+        return ()
+    label = Text("What the GPU computes", "strong")
+    classes = classes_words(ledger)
+    other = next((item.share for item in ledger.kernel_classes if item.name == "other"), 0.0)
+    if MOSTLY_SHARE <= other < 1:
+        # The kernels themselves say more than such a class.
+        classes, most = f"mostly kernels of no known class ({percent(other)} of kernel time)", max(most, MOST_KERNELS)
+    words = f"{f'{place}: ' if place else ''}{classes}"
+    rows = tuple(
+        (name_words(kernel.name), percent(kernel.share), f"{kernel.call_count:,}", duration(kernel.mean_ns))
+        for kernel in ledger.top_kernels[:most]
+    )
+    share = "of the step" if ledger.step_count else "of the time"
+    return (
+        Paragraph(words, label=label),
+        Table(("top kernels", share, "calls", "mean"), rows, right=frozenset({1, 2, 3})),
+    )
+
+
+def classes_words(ledger: DeviceLedger) -> str:
+    """Say what the largest classes of kernels are and how much of the kernel time they take."""
+    largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
+    if [item.name for item in largest] == ["other"]:
+        return "kernels of no known class, such as a program's own"
+    classes = ", ".join(
+        f"{CLASS_WORDS.get(item.name, item.name)} {item.share:.0%}".replace("%", " %") for item in largest
+    )
+    return f"{classes} of kernel time" if classes else ""
+
+
+def kernels_shown(finding_count: int, *, verbose: bool) -> int:
+    """Return how many top kernels a report with this many findings shows of a device."""
+    if verbose:
+        return MOST_KERNELS_VERBOSE
+    return MOST_KERNELS if finding_count < MANY_FINDINGS else MOST_KERNELS_BESIDE_FINDINGS

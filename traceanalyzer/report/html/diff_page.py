@@ -10,7 +10,7 @@ from markupsafe import Markup
 from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
-from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
+from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.diff_blocks.changes import (
@@ -28,6 +28,7 @@ from traceanalyzer.report.diff_blocks.headline import (
     captures_sections,
     confounder_sections,
     gate_sections,
+    headline,
     how_sure,
     inventory_of,
     sentence,
@@ -35,9 +36,10 @@ from traceanalyzer.report.diff_blocks.headline import (
     verdict_role,
 )
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.html.document import Part, document
+from traceanalyzer.report.html.document import Part, document, part_of
 from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
-from traceanalyzer.report.html.sections.numbers import Tile
+from traceanalyzer.report.html.notebook import blocks_html, blocks_of
+from traceanalyzer.report.html.sections.verdict import Tile
 from traceanalyzer.text.words import bucket_words, counted, duration
 
 # As a heading of the page has them.
@@ -50,30 +52,20 @@ _NAVIGATION = {
 
 def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
     """Write the page of a comparison, with what a gate says where one was asked for."""
-    name = f"{side_name(diff.base)} → {side_name(diff.new)}"
     parts = [_verdict(diff), _numbers(diff), *_sections(diff, context.gate)]
     values = {"version": __version__, "cut": "", "command": "traceanalyzer diff BASE NEW --format json"}
-    stream.write(document(shown_name(name), parts, foot=filled("foot.html", values)))
+    stream.write(document(_name(diff), parts, foot=filled("foot.html", values)))
 
 
 def diff_html(diff: Diff) -> str:
     """Return a comparison as HTML that stands in another page, for notebooks: drawings and tables without scripts."""
-    name = f"{side_name(diff.base)} → {side_name(diff.new)}"
-    notes = (inventory_of("base", diff.base), inventory_of("new", diff.new))
-    sure = [Paragraph(words, role="dim") for words in how_sure(diff)]
-    head = Section((Heading(shown_name(name), notes), Paragraph(sentence(diff), role=verdict_role(diff)), *sure))
     rest = [*finding_sections(diff), *verification_sections(diff), *named_sections(diff, verbose=False)]
-    drawn = Markup("").join(_difference(diff, alone=True))
-    blocks = _blocks([head]) + drawn + _blocks([*rest, *confounder_sections(diff)])
-    return str(filled("notebook_blocks.html", {"blocks": blocks}))
+    drawn = map(Markup, _difference(diff, alone=True))
+    return blocks_html([*blocks_of([headline(diff)]), *drawn, *blocks_of([*rest, *confounder_sections(diff)])])
 
 
-def _blocks(sections: Sequence[Section]) -> Markup:
-    blocks: list[Block] = []
-    for section in sections:
-        blocks += [section.heading] if section.heading else []
-        blocks += section.blocks
-    return blocks_markup(blocks)
+def _name(diff: Diff) -> str:
+    return shown_name(f"{side_name(diff.base)} → {side_name(diff.new)}")
 
 
 def _verdict(diff: Diff) -> Part:
@@ -86,6 +78,7 @@ def _verdict(diff: Diff) -> Part:
         "headline": headline + stop.strip(),
         "lead": lead,
         "warnings": sure if role == "caution" else "",
+        "summary": "\n".join([f"{_name(diff)}: {sentence(diff)}", *how_sure(diff)]),
     }
     body = filled("verdict.html", values)
     return Part("verdict", "", body if role == "caution" else body + sure)
@@ -137,8 +130,7 @@ def _sections(diff: Diff, gate: GateResult | None) -> list[Part]:
 
 def _part(section: Section, at: int) -> Part:
     title = section.heading.title if section.heading else ""
-    note = " · ".join(item.words for item in section.heading.notes) if section.heading else ""
-    return Part(f"s-{at}", title, blocks_markup(section.blocks), _NAVIGATION.get(title, title), note)
+    return part_of(section, f"s-{at}", nav=_NAVIGATION.get(title, title))
 
 
 def _difference(diff: Diff, *, alone: bool = False) -> list[Svg]:

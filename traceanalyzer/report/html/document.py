@@ -6,21 +6,22 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from markupsafe import Markup
 
+from traceanalyzer.report.blocks import Heading, Section
 from traceanalyzer.report.charts import palette
 from traceanalyzer.report.charts.svg import hatch_patterns
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 
 REPORT_VERSION = 1
 _ASSETS = Path(__file__).parent / "assets"
 # In this order they are one script.
-_SCRIPTS = ("page.js", "tables.js", "strips.js")
+_SCRIPTS = ("page.js", "tables.js", "strips.js", "whole.js")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Part:
     nav: str = ""
     note: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def part_of(section: Section, id_: str, body: Markup | None = None, nav: str = "") -> Part:
+    """Return a section of a report as a part, with its heading; its blocks are the body unless another is given."""
+    blocks = blocks_markup(section.blocks) if body is None else body
+    if section.heading is None:
+        return Part(id_, "", blocks)
+    return Part(id_, section.heading.title, blocks, nav, " · ".join(item.words for item in section.heading.notes))
 
 
 def document(name: str, parts: Sequence[Part], data: dict[str, Any] | None = None, foot: Markup | str = "") -> str:
@@ -79,3 +88,23 @@ def _script() -> str:
 @cache
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+_MOST_LINKS = 7
+
+
+def render(sections: Sequence[Section], stream: TextIO) -> None:
+    """Write a whole HTML file; the first heading among the blocks is its name."""
+    titles = [block.title for section in sections for block in section.blocks if isinstance(block, Heading)]
+    parts = [_part(section, f"s-{at}", at < _MOST_LINKS) for at, section in enumerate(sections)]
+    stream.write(document(titles[0] if titles else "report", parts))
+
+
+def _part(section: Section, id_: str, linked: bool) -> Part:
+    heading = section.heading
+    if heading is None:
+        return Part("", "", blocks_markup(section.blocks, level=1))
+    mark = f"{heading.mark.words}  " if heading.mark else ""
+    tag = f" ({heading.tag})" if heading.tag else ""
+    nav = heading.title if linked and len(heading.title) <= 24 else ""
+    return replace(part_of(section, id_, nav=nav), title=f"{mark}{heading.title}{tag}")

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from traceanalyzer.report.blocks import Bar, Block
-from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.code_lines import fitted
@@ -23,30 +23,20 @@ from traceanalyzer.text.secrets import masked
 from traceanalyzer.text.visible import one_line, visible
 
 
-def blocks_markup(blocks: Sequence[Block], *, level: int = 3) -> Markup:
-    """Return blocks one after the other; headings among them have this level."""
-    return filled("blocks.html", {"blocks": [_drawn(block) for block in blocks], "level": level})
+def blocks_markup(blocks: Sequence[Block | Markup], *, level: int = 3, alone: bool = False) -> Markup:
+    """Return blocks one after the other; headings among them have this level.
+
+    Those that stand `alone` bring their colours, as there are no styles.
+    """
+    drawn = [bar_markup(block, alone=alone) if isinstance(block, Bar) else block for block in blocks]
+    return filled("blocks.html", {"blocks": drawn, "level": level})
 
 
-def bar_markup(parts: Sequence[LedgerPart], columns: Sequence[str], says: str) -> Markup:
-    """Return a bar for a desk and for a phone, and its legend as a table."""
-    bars = [ledger_bar(parts, says, width=width) for width in (WIDE, NARROW)]
-    keys = [token_of(part.bucket) for part in parts]
-    return filled(
-        "bar.html",
-        {"wide": bars[0], "narrow": bars[1], "rows": list(zip(parts, keys, strict=True)), "columns": columns},
-    )
-
-
-def _drawn(block: Block) -> Block | Markup:
-    if not isinstance(block, Bar):
-        return block
-    parts = [
-        LedgerPart(item.key, item.words, item.size, item.cells[0] if len(item.cells) > 1 else "", item.cells[-1])
-        for item in block.parts
-    ]
-    says = ", ".join(f"{part.words} {part.share}" for part in parts)
-    return bar_markup(parts, block.columns, says)
+def bar_markup(bar: Bar, *, alone: bool = False) -> Markup:
+    """Return a bar for a desk and, unless it stands `alone`, for a phone, and its legend as a table."""
+    drawn = [ledger_bar(bar, width=width, alone=alone) for width in ((WIDE,) if alone else (WIDE, NARROW))]
+    rows = [(part, token_of(part.key)) for part in bar.parts]
+    return filled("bar.html", {"drawn": drawn, "rows": rows, "columns": bar.columns, "alone": alone})
 
 
 # Names of traces have no limit; what is cut ends in an ellipsis.

@@ -2,62 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from traceanalyzer.diagnosis import Diagnosis
+from markupsafe import Markup
+
+from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
-from traceanalyzer.report.blocks import Block, Section
-from traceanalyzer.report.charts.ledger_bar import ledger_bar
+from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
 from traceanalyzer.report.charts.waterfall import waterfall
-from traceanalyzer.report.diagnosis_blocks.findings import finding_facts
-from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, run_name, trust_blocks
-from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_block
+from traceanalyzer.report.diagnosis_blocks.headline import headline, trust_blocks
+from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words
 from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
-from traceanalyzer.report.html.sections.ledger import ledger_parts, ledger_says
-from traceanalyzer.report.html.sections.savings import plan_drops
-from traceanalyzer.text.words import value_words
+from traceanalyzer.report.html.sections.ledger import plan_drops
+from traceanalyzer.text.words import counted, value_words
 
 MOST_FINDINGS = 6
-MOST_PARTS = 8
 LONGEST_NAME = 120
 
 
 def diagnosis_html(diagnosis: Diagnosis) -> str:
     """Return the verdict, ledger, savings and findings of a diagnosis as HTML that stands in another page."""
-    verdict = judge(diagnosis)
-    ledgers = [] if has_no_compute(diagnosis) else diagnosis.ledgers
-    shown = (diagnosis.run_ledger or alike(ledgers)[0].worst) if ledgers else None
-    parts = ledger_parts(shown) if shown else []
+    blocks: list[Block | Markup] = [*blocks_of([headline(diagnosis, judge(diagnosis))])]
+    blocks += trust_blocks(diagnosis, verbose=False)
+    if not has_no_compute(diagnosis):
+        blocks += blocks_of(
+            Section(item.blocks[:1], item.heading) for item in ledger_sections(diagnosis, verbose=False)
+        )
     plan = leading_plan(diagnosis)
-    drops = plan_drops(diagnosis, plan) if plan is not None and len(plan.fixes) > 1 else None
+    if plan is not None and len(plan.fixes) > 1:
+        blocks.append(Heading("Cumulative savings (fixes applied in this order)"))
+        blocks.append(Markup(waterfall(*plan_drops(diagnosis, plan), "Cumulative savings", alone=True)))
     firsts = list({finding.rule: finding for finding in reversed(problems(diagnosis))}.values())[::-1]
-    values = {
-        "name": run_name(diagnosis),
-        "inventory": inventory_words(diagnosis),
-        "sentence": verdict.sentence,
-        "warnings": blocks_markup(trust_blocks(diagnosis, verbose=False)),
-        "bar": ledger_bar(parts, ledger_says(shown), alone=True) if shown else "",
-        "parts": parts[:MOST_PARTS],
-        "waterfall": waterfall(*drops, "Cumulative savings", alone=True) if drops else "",
-        "findings": [
-            (f, " · ".join(i.words for i in finding_facts(diagnosis, f).items)) for f in firsts[:MOST_FINDINGS]
-        ],
-        "more": max(0, len(firsts) - MOST_FINDINGS),
-        "checked": checked_words(diagnosis),
-    }
-    return str(filled("notebook.html", values))
+    blocks += [block for finding in firsts[:MOST_FINDINGS] for block in _finding(diagnosis, finding)]
+    more = counted(len(firsts) - MOST_FINDINGS, "more finding") if len(firsts) > MOST_FINDINGS else ""
+    blocks.append(Paragraph(f"{f'And {more}. ' if more else ''}{checked_words(diagnosis)}.", role="dim"))
+    return blocks_html(blocks)
 
 
 def sections_html(sections: Sequence[Section]) -> str:
     """Return sections of a report as HTML that stands in another page."""
-    blocks: list[Block] = []
-    for section in sections:
-        blocks += [section.heading] if section.heading else []
-        blocks += section.blocks
-    return str(filled("notebook_blocks.html", {"blocks": blocks_markup(blocks)}))
+    return blocks_html(blocks_of(sections))
+
+
+def blocks_html(blocks: Sequence[Block | Markup]) -> str:
+    """Return blocks as HTML that stands in another page, which has none of the styles of ours."""
+    return str(filled("notebook_blocks.html", {"blocks": blocks_markup(blocks, alone=True)}))
+
+
+def blocks_of(sections: Iterable[Section]) -> list[Block]:
+    """Return the headings and blocks of sections in one row."""
+    return [block for item in sections for block in ((item.heading,) if item.heading else ()) + item.blocks]
+
+
+def _finding(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
+    head = Heading(finding.title, tag=finding.rule)
+    return [head, finding_facts(diagnosis, finding), Paragraph(finding.message), *map(fix_block, finding.fixes[:1])]
 
 
 def rows_html(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool) -> str:

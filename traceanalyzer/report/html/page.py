@@ -17,13 +17,12 @@ from traceanalyzer.report.html.sections import (
     findings,
     ledger,
     memory,
-    numbers,
     ranks,
     roofline,
-    savings,
     stacks,
     steps,
     tables,
+    timeline,
     trust,
     verdict,
 )
@@ -39,9 +38,10 @@ if TYPE_CHECKING:
 Section = Callable[[PageSource], Part | None]
 SECTIONS: tuple[Section, ...] = (
     verdict.section,
-    numbers.section,
+    verdict.numbers,
     ledger.section,
-    savings.section,
+    timeline.section,
+    ledger.savings,
     findings.section,
     steps.section,
     ranks.section,
@@ -96,7 +96,7 @@ def page_of(diagnosis: Diagnosis, connection: duckdb.DuckDBPyConnection | None) 
 def _page(source: PageSource, cut: str) -> str:
     made = _made(source)
     parts = [part for make in SECTIONS if (part := made[make]) is not None]
-    data: dict[str, Any] = {"excerpts": [], "stacks": None}
+    data: dict[str, Any] = {"excerpts": [], "stacks": None, "timeline": None}
     for part in parts:
         data.update(part.data)
     foot = filled(

@@ -55,19 +55,40 @@ function startPrinting() {
 
 function startCopying() {
   for (const button of document.querySelectorAll(".copy")) {
+    const code = button.parentElement.querySelector("code");
     button.hidden = false;
-    button.addEventListener("click", async () => {
-      const text = button.parentElement.querySelector("code").textContent;
-      try {
-        await navigator.clipboard.writeText(text);
-        button.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(button.parentElement.querySelector("code"));
-        button.textContent = "Selected";
-      }
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    copies(button, () => code.textContent, () => {
+      const folded = code.closest("details");
+      if (folded) folded.open = true;
+      getSelection().selectAllChildren(code);
     });
   }
+  for (const head of document.querySelectorAll("section[id]>h2,article[id] h3")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "anchor";
+    button.textContent = "#";
+    button.title = "Copy a link to this place";
+    button.setAttribute("aria-label", `Copy a link to ${head.textContent}`);
+    const address = () => `${location.href.split("#")[0]}#${head.closest("[id]:not(h2,h3)").id}`;
+    copies(button, address, () => { location.href = address(); });
+    head.after(button);
+  }
+}
+
+// A button that copies; where the browser forbids it, it shows what to copy.
+function copies(button, text, instead) {
+  const words = button.textContent;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+    } catch {
+      instead();
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = words; }, 1500);
+  });
 }
 
 document.addEventListener("DOMContentLoaded", () => {

@@ -1,5 +1,5 @@
 // Rows of boxes on a canvas: timelines, and the flame graph. A box is [row, start, length, name, token, link].
-const RULER = 22, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LONGEST_WORDS = 300, FIELDS = 6;
+const RULER = 22, MARKED = 7, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LONGEST_WORDS = 300, FIELDS = 6;
 const WIDE_GUTTER = 160, LEAST_TICK = 84, LINK_AFTER_MS = 250;
 
 const tip = document.createElement("div");
@@ -32,10 +32,13 @@ class Strip {
     this.picture = picture;
     this.boxes = [];
     this.lanes = [];
-    let y = picture.mark ? RULER : 2;
+    let y = this.ruled ? RULER : 2;
     for (const lane of picture.lanes) {
       const height = picture.mark && lane === picture.lanes[0] && lane.rows === 1 ? LEDGER_ROW : ROW;
-      this.lanes.push({ lane, y, end: y + Math.max(lane.rows * height, lane.note ? 18 + 15 * lane.note.split("\n").length : 0) });
+      const base = y + lane.rows * height + (lane.tall || 0);
+      const below = lane.tall ? base + MARKED : base;
+      const columns = lane.tall ? inColumns(lane) : null;
+      this.lanes.push({ lane, y, base, columns, end: Math.max(below, lane.note ? y + 18 + 15 * lane.note.split("\n").length : 0) });
       for (let i = 0; i < lane.boxes.length; i += FIELDS) {
         const [row, start, length, name, token, link] = lane.boxes.slice(i, i + FIELDS);
         this.boxes.push({ y: y + row * height, height: height - 1, start, end: start + length, name, token, link });
@@ -48,8 +51,13 @@ class Strip {
     this.see(0, picture.length, false);
   }
 
+  // Excerpts and the whole run have named lanes and a ruler; frames have neither.
+  get ruled() {
+    return Boolean(this.picture.lanes[0].label);
+  }
+
   get gutter() {
-    return this.picture.mark ? (this.canvas.clientWidth < 560 ? 92 : WIDE_GUTTER) : 0;
+    return this.ruled ? (this.canvas.clientWidth < 560 ? 92 : WIDE_GUTTER) : 0;
   }
 
   x(time) {
@@ -97,9 +105,12 @@ class Strip {
     pen.beginPath();
     pen.rect(this.gutter, 0, width - this.gutter, this.height);
     pen.clip();
-    if (this.picture.mark) this.drawRuler(pen, paint, width);
+    if (this.ruled) this.drawRuler(pen, paint, width);
     this.boxes.forEach((box, at) => this.drawBox(pen, paint, fills, box, at));
-    for (const place of this.lanes) if (place.lane.line) this.drawLine(pen, paint, place);
+    for (const place of this.lanes) {
+      if (place.lane.line) this.drawLine(pen, paint, place);
+      if (place.columns) this.drawColumns(pen, paint, fills, place);
+    }
     this.drawLaunch(pen, paint);
     pen.restore();
   }
@@ -121,12 +132,12 @@ class Strip {
   }
 
   drawRuler(pen, paint, width) {
-    const { mark, cut } = this.picture;
-    const [a, b] = mark.map((time) => this.x(time));
+    const { mark, cut = [0, 0] } = this.picture;
+    const [a, b] = (mark || [0, 0]).map((time) => this.x(time));
     pen.save();
     pen.globalAlpha = 0.09;
     pen.fillStyle = paint("--c-bad");
-    pen.fillRect(a, RULER - 3, Math.max(b - a, 2), this.height);
+    if (mark) pen.fillRect(a, RULER - 3, Math.max(b - a, 2), this.height);
     pen.restore();
     const span = this.v[1] - this.v[0];
     const least = (span * LEAST_TICK) / (width - this.gutter);
@@ -146,7 +157,7 @@ class Strip {
       if (end < width && (end < left || x > left + room)) pen.fillText(words, x + 4, 9);
     }
     pen.fillStyle = paint("--c-bad");
-    pen.fillRect(a, RULER - 3, Math.max(b - a, 2), 3);
+    if (mark) pen.fillRect(a, RULER - 3, Math.max(b - a, 2), 3);
     if (cut[1]) {
       pen.fillStyle = paint("--c-text");
       const x = this.x(cut[0]);
@@ -197,10 +208,50 @@ class Strip {
     pen.restore();
   }
 
-  // What a line says where the pointer is; empty where there is none.
+  // Columns of what a device was spent on; those outside the analyzed time are pale. Below them: where what was looked for runs.
+  drawColumns(pen, paint, fills, { lane, base, columns }) {
+    const { cell, each, buckets } = this.picture;
+    pen.save();
+    // Cells that share a pixel are one column; edges lie between pixels.
+    const joined = Math.max(1, Math.ceil((this.v[1] - this.v[0]) / cell / (this.canvas.clientWidth - this.gutter)));
+    const sharp = window.devicePixelRatio || 1;
+    const edge = (time) => Math.round(this.x(time) * sharp) / sharp;
+    for (const [at, parts] of grouped(columns, joined)) {
+      const [from, to] = [edge(at * joined * cell), edge((at + 1) * joined * cell)];
+      if (to < this.gutter || from > this.canvas.clientWidth) continue;
+      let y = base;
+      for (const [bucket, ns, kept] of parts) {
+        const height = (ns / cell / joined) * lane.tall;
+        pen.globalAlpha = kept ? 1 : 0.4;
+        pen.fillStyle = fills[buckets[bucket][0]][0];
+        pen.fillRect(from, y - height, to - from, height);
+        y -= height;
+      }
+    }
+    pen.fillStyle = paint("--c-bad");
+    for (const [at, level] of (this.marked && this.marked.get(lane)) || []) {
+      const [from, to] = [this.x(at * each * cell), this.x((at + 1) * each * cell)];
+      pen.globalAlpha = 0.25 + level / 12;
+      pen.fillRect(from, base + 1, Math.max(to - from, 1), MARKED - 1);
+    }
+    pen.restore();
+  }
+
+  columnWords(place, time) {
+    const { cell, buckets } = this.picture;
+    const at = Math.floor(time / cell);
+    const parts = place.columns.get(at);
+    if (!parts) return "";
+    const said = parts.map(([bucket, ns, kept]) => `${inWords(ns)} ${buckets[bucket][1]}${kept ? "" : " (not counted)"}`);
+    return [`${place.lane.label}: ${inWords(cell)} from ${this.when(at * cell)}`, ...said.reverse()].join("\n");
+  }
+
+  // What a line or a column says where the pointer is; empty where there is none.
   lineAt(event) {
     const area = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - area.left, event.clientY - area.top];
+    const column = this.lanes.find(({ columns, base, lane }) => columns && y >= base - lane.tall && y <= base + MARKED);
+    if (column && x >= this.gutter) return this.columnWords(column, this.time(x));
     const place = this.lanes.find(({ lane, y: from, end }) => lane.line && y >= from && y <= end);
     if (!place || x < this.gutter) return "";
     const time = this.time(x);
@@ -253,7 +304,12 @@ class Strip {
     const name = ta.data.names[box.name];
     if (this.says) return this.says(box, name);
     const length = this.real(box.end) - this.real(box.start);
-    return `${name}\n${inWords(length)}, at ${((this.picture.at + this.real(box.start)) / 1e6).toFixed(3)} ms of the trace`;
+    return `${name}\n${inWords(length)}, at ${this.when(this.real(box.start))}`;
+  }
+
+  when(time) {
+    const of = this.picture.at === null ? "the timeline" : "the trace";
+    return `${((this.picture.at + time) / 1e6).toFixed(3)} ms of ${of}`;
   }
 
   show(at, x, y, line = "") {
@@ -373,6 +429,7 @@ const PLACE = /^#(.+?)@(?:(\d+):)?(\d+)-(\d+)$/;
 function startStrips() {
   document.body.append(tip);
   document.querySelectorAll("figure.timeline").forEach(startTimeline);
+  if (ta.data.timeline) startWhole(document.getElementById("whole"), ta.data.timeline);
   if (ta.data.stacks) startFlames(document.getElementById("flames"), ta.data.stacks);
   ta.go = go;
   const follow = () => {
@@ -403,14 +460,8 @@ function startTimeline(figure) {
   const card = figure.closest("article");
   const strip = new Strip(figure.querySelector("canvas"), card.id);
   const rows = [...card.querySelectorAll("tr[data-excerpt]")];
-  let row = 0, waiting = 0;
-  strip.link = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      const [a, b] = strip.v.map(Math.round);
-      history.replaceState(null, "", `#${encodeURIComponent(card.id)}@${row ? `${row}:` : ""}${a}-${b}`);
-    }, LINK_AFTER_MS);
-  };
+  let row = 0;
+  linkTo(strip, () => `${encodeURIComponent(card.id)}@${row ? `${row}:` : ""}`);
   strip.choose = (at) => {
     if (!rows[at]) return;
     row = at;
@@ -427,11 +478,27 @@ function startTimeline(figure) {
     element.addEventListener("click", () => strip.choose(at));
     element.addEventListener("keydown", (event) => { if (event.key === "Enter") strip.choose(at); });
   });
+  startZoom(figure, strip);
+  ta.strips.push(strip);
+  strip.choose(0);
+}
+
+function startZoom(figure, strip) {
   figure.querySelector(".zoom").hidden = false;
   const acts = { in: () => strip.zoom(0.5), out: () => strip.zoom(2), fit: () => strip.see(0, strip.picture.length) };
   for (const button of figure.querySelectorAll("[data-act]")) button.addEventListener("click", acts[button.dataset.act]);
-  ta.strips.push(strip);
-  strip.choose(0);
+}
+
+// What is seen stands in the address.
+function linkTo(strip, place) {
+  let waiting = 0;
+  strip.link = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const [a, b] = strip.v.map(Math.round);
+      history.replaceState(null, "", `#${place()}${a}-${b}`);
+    }, LINK_AFTER_MS);
+  };
 }
 
 // Frames as boxes: those inside one another lie below it, side by side in their order, as wide as the chosen time.
@@ -446,8 +513,7 @@ function startFlames(figure, frames) {
   const choose = () => strip.take(flamePicture(frames, weight()));
   choice.hidden = false;
   choice.addEventListener("change", choose);
-  figure.querySelector(".zoom").hidden = false;
-  figure.querySelector("[data-act=fit]").addEventListener("click", () => strip.see(0, strip.picture.length));
+  startZoom(figure, strip);
   ta.strips.push(strip);
   choose();
 }

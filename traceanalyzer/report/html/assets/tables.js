@@ -3,7 +3,7 @@ function startTables() {
   for (const table of document.querySelectorAll("table.data")) {
     table.querySelectorAll("thead th").forEach((head, at) => startSorting(table, head, at));
   }
-  for (const tools of document.querySelectorAll(".tools")) {
+  for (const tools of document.querySelectorAll(".tools[data-for]")) {
     tools.hidden = false;
     const table = document.getElementById(tools.dataset.for);
     startFilter(table, tools.querySelector("input"), tools.querySelector("[role=status]"));

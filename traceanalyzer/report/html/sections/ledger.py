@@ -1,24 +1,31 @@
-"""Where the time goes: the ledger of the run or its slowest device with every bucket, the others as thin bars."""
+"""Where the time goes: the ledger with every bucket, other devices as thin bars; what fixes save as a waterfall."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from traceanalyzer.diagnosis import DeviceLedger, HostLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
 from traceanalyzer.diagnosis.verdict import compute_share, has_no_compute, step_ns
-from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.blocks import Paragraph
+from traceanalyzer.report.charts import ledger_bar as drawn
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
-from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
-from traceanalyzer.report.diagnosis_blocks.ledgers import LedgerGroup, alike, group_place
-from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
+from traceanalyzer.report.charts.waterfall import Drop, waterfall
+from traceanalyzer.report.diagnosis_blocks.ledgers import (
+    LedgerGroup,
+    alike,
+    group_place,
+    ledger_bar,
+    ledger_sections,
+    main_ledger,
+    slowest_kernels,
+)
+from traceanalyzer.report.diagnosis_blocks.plan import leading_plan, plan_notes, plan_remark, together_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
-from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.document import Part, part_of
 from traceanalyzer.report.html.markup import bar_markup, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.text.words import bucket_words, duration, percent, tenths_of_percent
+from traceanalyzer.text.words import bucket_words, duration, gain, percent
 
 MOST_BARS = 16
 # A smaller part of a thin bar is hardly seen.
@@ -28,84 +35,26 @@ LEAST_KEY_SHARE = 0.01
 def section(source: PageSource) -> Part | None:
     """Return the ledgers, the run's on top where ranks wait for each other."""
     diagnosis = source.diagnosis
-    if diagnosis.host_ledgers:
-        return _host_part(diagnosis.host_ledgers)
-    if not diagnosis.ledgers or has_no_compute(diagnosis):
+    top = main_ledger(diagnosis)
+    if top is None or has_no_compute(diagnosis):
         return None
+    first, *_ = ledger_sections(diagnosis, verbose=False)
     groups = alike(diagnosis.ledgers)
-    run, slowest = diagnosis.run_ledger, groups[0].worst
-    top: DeviceLedger | RunLedger = slowest if run is None else run
-    thin = [] if len(groups) == 1 and run is None else groups[:MOST_BARS]
-    longest = max(step_ns(group.worst) for group in groups)
+    thin = [] if len(groups) == 1 and top is groups[0].worst else groups[:MOST_BARS]
+    longest = max((step_ns(group.worst) for group in groups), default=0)
+    recordings = recordings_table(diagnosis)
     values = {
-        "bar": _bar(top),
+        "bar": bar_markup(ledger_bar(top, codes=True, every=True)),
         "others": [_thin(group, source, longest) for group in thin],
         "keys": _further_keys(top, thin),
         "more": sum(len(group.members) for group in groups[MOST_BARS:]),
-        "classes": classes_words(slowest),
-        "recordings": blocks_markup([table] if (table := recordings_table(diagnosis)) is not None else []),
-        "rank_words": "" if run is None or run.recording_count > 1 else _rank_words(run),
+        "work": blocks_markup(slowest_kernels(diagnosis, most=0)[:1] if groups else first.blocks[1:]),
+        "recordings": blocks_markup([recordings] if recordings is not None else []),
     }
-    note = _window_words(top)
-    if run is not None and run.recording_count > 1:
-        note += f" · {devices_words(diagnosis.ledgers)} · {run.recording_count} recordings pooled"
-    if run is None:
-        note += f" · {group_place(groups[0], diagnosis.ledgers)}"
-        if len(groups[0].members) > 1:
-            note += ", alike within 2 %; this is the slowest"
-        note += f" · {slowest.device_name}" if slowest.device_name else ""
-    title = "Where the time goes" if run is None or run.recording_count > 1 else "Where the run’s time goes"
-    return Part("time", title, filled("ledger.html", values), "Time", note)
+    return part_of(first, "time", filled("ledger.html", values), "Time")
 
 
-def _host_part(ledgers: Sequence[HostLedger]) -> Part:
-    """Return what the host does in its steps, in a run without GPU work: of the slowest rank."""
-    slowest = max(ledgers, key=step_ns)
-    values = {
-        "bar": _bar(slowest),
-        "others": [],
-        "keys": [],
-        "more": 0,
-        "classes": "",
-        "rank_words": "",
-        "recordings": "",
-    }
-    place = "" if slowest.rank is None else f" · rank {slowest.rank}"
-    place += f", the slowest of {len(ledgers)}" if len(ledgers) > 1 else ""
-    note = f"{_window_words(slowest)}{place} · on the host"
-    return Part("time", "Where the time goes", filled("ledger.html", values), "Time", note)
-
-
-def ledger_parts(ledger: DeviceLedger | RunLedger | HostLedger) -> list[LedgerPart]:
-    """Return every bucket that holds time, compute first and then by size; the shares add up."""
-    compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
-    waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
-    buckets = [*compute, *waits]
-    tenths = tenths_of_percent([dur_ns for _, dur_ns in buckets])
-    per_step = max(ledger.step_count, 1)
-    return [
-        LedgerPart(
-            bucket,
-            bucket_words(bucket),
-            dur_ns,
-            duration(dur_ns / per_step),
-            percent(tenth / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000),
-        )
-        for (bucket, dur_ns), tenth in zip(buckets, tenths, strict=True)
-    ]
-
-
-def ledger_says(ledger: DeviceLedger | RunLedger | HostLedger) -> str:
-    """Say a ledger's bar in words."""
-    return "; ".join(f"{part.words} {part.share}" for part in ledger_parts(ledger))
-
-
-def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Markup:
-    columns = ("time per step" if ledger.step_count else "time", "share")
-    return bar_markup(ledger_parts(ledger), columns, ledger_says(ledger))
-
-
-def _further_keys(top: DeviceLedger | RunLedger, thin: Sequence[LedgerGroup]) -> list[tuple[str, str]]:
+def _further_keys(top: DeviceLedger | RunLedger | HostLedger, thin: Sequence[LedgerGroup]) -> list[tuple[str, str]]:
     """Return fill and words of the buckets that the thin bars show and the legend above them does not have."""
     legend = {bucket for bucket, dur_ns in top.buckets if dur_ns}
     sizes: dict[str, int] = {}
@@ -119,8 +68,8 @@ def _further_keys(top: DeviceLedger | RunLedger, thin: Sequence[LedgerGroup]) ->
 def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str, object]:
     """Return the bar of devices that are alike, as long as their step is against the longest."""
     ledger = group.worst
-    parts, says, fill = ledger_parts(ledger), ledger_says(ledger), step_ns(ledger) / max(longest_ns, 1)
-    drawings = [ledger_bar(parts, says, width=width, thin=True, fill=fill) for width in (WIDE, NARROW)]
+    bar, fill = ledger_bar(ledger, codes=True, every=True), step_ns(ledger) / max(longest_ns, 1)
+    drawings = [drawn.ledger_bar(bar, width=width, thin=True, fill=fill) for width in (WIDE, NARROW)]
     return {
         "place": group_place(group, source.diagnosis.ledgers),
         "time": duration(step_ns(ledger)),
@@ -130,12 +79,31 @@ def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str
     }
 
 
-def _window_words(ledger: DeviceLedger | RunLedger | HostLedger) -> str:
-    return f"step time {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
+def savings(source: PageSource) -> Part | None:
+    """Return the waterfall of the leading plan; one fix needs no order."""
+    plan = leading_plan(source.diagnosis)
+    if plan is None or len(plan.fixes) < 2:
+        return None
+    now, drops = plan_drops(source.diagnosis, plan)
+    says = "; ".join([f"now: {now.time}", *(f"{drop.name}: {drop.time} left, {drop.saves}" for drop in drops)])
+    values = {
+        "wide": waterfall(now, drops, says),
+        "narrow": waterfall(now, drops, says, width=NARROW),
+        "remarks": [drop for drop in drops if drop.remark],
+        "enablers": blocks_markup([Paragraph(words, role="dim") for words in together_words(plan)]),
+    }
+    title = "Cumulative savings"
+    note = f"fixes applied in this order; {', '.join(plan_notes(source.diagnosis, plan))}"
+    return Part("savings", title, filled("savings.html", values), "Savings", note)
 
 
-def _rank_words(run: RunLedger) -> str:
-    waited = [(rank, dur_ns / run.window_ns) for rank, dur_ns in run.ranks if run.window_ns]
-    known = [(rank, share) for rank, share in waited[:5] if share >= 0.01 and rank is not None]
-    ranks = ", ".join(f"rank {rank} {percent(share)}" for rank, share in known)
-    return f"At each moment the time of the latest rank: {ranks}." if ranks else ""
+def plan_drops(diagnosis: Diagnosis, plan: FixPlan) -> tuple[Drop, list[Drop]]:
+    """Return today and each fix of a plan as rows of a waterfall, with times per step."""
+    per_step = max(plan.step_count, 1)
+    confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
+    drops: list[Drop] = []
+    for fix in plan.fixes:
+        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [drop.name for drop in drops])
+        saves = gain(fix.saving_ns / plan.window_ns)
+        drops.append(Drop(fix.rule, fix.left_ns, fix.saving_ns, duration(fix.left_ns / per_step), saves, remark))
+    return Drop("now", plan.window_ns, 0, duration(plan.window_ns / per_step), "", ""), drops

@@ -1,27 +1,139 @@
-"""The verdict: what was read, the state of the run as a headline, and what limits trust directly below."""
+"""The verdict: the cause as a headline, what it costs, and what limits trust directly below; then four numbers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import (
+    RunVerdict,
+    compute_share,
+    gpu_count,
+    has_no_compute,
+    is_recorded_again,
+    leading_finding,
+    pooled_ledger,
+    problems,
+    speedup,
+    step_ns,
+)
+from traceanalyzer.report.brief import summary_lines
 from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.text.words import counted, duration, gain, percent
+
+# What a sentence says of its cause behind the cause itself.
+_PROMISE = ": fixing "
 
 
 def section(source: PageSource) -> Part | None:
-    """Return the verdict's first sentence as the headline of the page and the rest below it."""
-    headline, stop, rest = source.verdict.sentence.partition(". ")
-    if not rest:
-        headline, stop, rest = headline.partition("; ")
-        headline, stop, rest = headline + "." * bool(stop), "", rest[:1].upper() + rest[1:]
+    """Return the verdict's cause as the headline of the page and the rest below it."""
+    headline, lead = headline_of(source.diagnosis, source.verdict)
     values = {
         "inventory": inventory_words(source.diagnosis),
         "state": source.verdict.state,
-        "headline": headline + stop.strip(),
-        "lead": rest,
+        "headline": headline,
+        "lead": lead,
         "warnings": blocks_markup(
             [*recordings_blocks(source.diagnosis), *trust_blocks(source.diagnosis, verbose=False)]
         ),
+        "summary": "\n".join(summary_lines(source.diagnosis)),
     }
     return Part("verdict", "", filled("verdict.html", values))
+
+
+def headline_of(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[str, str]:
+    """Return the part of a verdict that names what to act on, and the others in their order."""
+    sentences = [piece.rstrip(".") for piece in verdict.sentence.split(". ")]
+    if len(sentences) == 1:
+        sentences = sentences[0].split("; ", 1)
+    lead = leading_finding(diagnosis)
+    title = lead.title.rstrip(".").lower() if lead else ""
+    at = next((at for at, words in enumerate(sentences) if title and words.lower().startswith(title)), 0)
+    headline, promise, cost = sentences.pop(at).partition(_PROMISE)
+    rest = [f"Fixing {cost}", *sentences] if promise else sentences
+    return f"{_upper(headline)}.", " ".join(f"{_upper(words)}." for words in rest)
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+# From this many steps on, their percentiles say something.
+ENOUGH_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number with what it is above and what goes with it below."""
+
+    label: str
+    number: str
+    note: str
+
+
+def numbers(source: PageSource) -> Part | None:
+    """Return the numbers; none of a run without a window to speak of."""
+    if (
+        not source.diagnosis.ledgers
+        or has_no_compute(source.diagnosis)
+        or source.verdict.state in ("blocked", "host", "no-gpu")
+    ):
+        return None
+    tiles = [_step(source), _compute(source), _fixes(source), _findings(source)]
+    return Part("numbers", "", filled("numbers.html", {"tiles": tiles}))
+
+
+def _step(source: PageSource) -> Tile:
+    if (pooled := pooled_ledger(source.diagnosis)) is not None:
+        note = f"mean of {pooled.step_count} in {pooled.recording_count} recordings"
+        return Tile("Step time", duration(step_ns(pooled)), note)
+    slowest = alike(source.diagnosis.ledgers)[0].worst
+    if not slowest.step_count:
+        return Tile("Window", duration(slowest.window_ns), "no steps found")
+    note = f"mean of {slowest.step_count}" if slowest.step_count > 1 else "the only step"
+    if slowest.step_count >= ENOUGH_STEPS:
+        spread = source.rows("step_spread", [slowest.trace, slowest.device])
+        if spread and spread[0]["p10_ns"] is not None:
+            # More does not fit into the tile.
+            note = f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10"
+    return Tile(
+        "Step time" if len(source.diagnosis.ledgers) == 1 else "Step time of the slowest",
+        duration(step_ns(slowest)),
+        note,
+    )
+
+
+def _compute(source: PageSource) -> Tile:
+    ledgers = source.diagnosis.ledgers
+    pooled = pooled_ledger(source.diagnosis)
+    shares = sorted(map(compute_share, ledgers)) if pooled is None else [compute_share(pooled)]
+    names = sorted({ledger.device_name for ledger in ledgers if ledger.device_name})
+    device = names[0] if len(names) == 1 else "" if not names else f"{len(names)} models"
+    count = gpu_count(source.diagnosis)
+    note = f"{count} × {device}" if count > 1 and device else device or counted(count, "device")
+    if is_recorded_again(source.diagnosis):
+        note += f", in {counted(len({ledger.trace for ledger in ledgers}), 'recording')}"
+    low, high = percent(shares[0]), percent(shares[-1])
+    return Tile("GPU busy with compute", low if low == high else f"{low.removesuffix(' %')} to {high}", note)
+
+
+def _fixes(source: PageSource) -> Tile:
+    plan = leading_plan(source.diagnosis)
+    joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns if plan else 0.0
+    if plan is None or joint <= 0:
+        return Tile("All fixes together", "–", "nothing to save was found")
+    return Tile("All fixes together", gain(joint), f"{speedup(joint)}, at best")
+
+
+def _findings(source: PageSource) -> Tile:
+    rules = {finding.rule for finding in problems(source.diagnosis)}
+    lacking = {outcome.rule for outcome in skipped(source.diagnosis)}
+    note = f"{counted(len(lacking), 'rule')} skipped: no data" if lacking else "every rule had its data"
+    return Tile("Findings", str(len(rules)), note)

@@ -1,0 +1,187 @@
+-- One row per stretch of a trace without GPU work in which the thread that runs its steps does one thing.
+--
+-- Where the machine has devices, or the trace has events of an accelerator, work may be missing, and there is no row: a
+-- wait for it would look like Python.
+--
+-- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
+-- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
+-- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
+-- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
+-- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
+-- data with other ranks, or in no operator while another thread of the process exchanges; host.op, inside an operator, or
+-- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these: the program's own code, and
+-- what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
+-- waits for a thread that takes the next batch or compiles.
+--
+-- columns:
+--   trace       VARCHAR  name of the trace
+--   rank        INTEGER  rank in the job
+--   trace_id    INTEGER  key of the canonical tables
+--   thread_id   INTEGER  thread that runs the steps
+--   step_count  BIGINT   steps in the window; 0: none are marked
+--   window_ns   BIGINT   length of the window; the kept rows add up to it
+--   start_ns    BIGINT   start
+--   dur_ns      BIGINT   duration, above 0
+--   kept        BOOLEAN  inside the window
+--   bucket      VARCHAR  what the thread does
+WITH host_traces AS (
+    SELECT trace_id, trace, rank
+    FROM traces
+    ANTI JOIN gpu_ops USING (trace_id)
+    ANTI JOIN canonical.devices USING (trace_id)
+    ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
+    WHERE vendor IS NULL
+),
+-- The step in which the recording stopped.
+cut_steps AS (
+    SELECT trace_id, event_id AS slice_id
+    FROM event_args
+    WHERE is_cut(args)
+      AND (trace_id, event_id) IN (
+          SELECT (trace_id, slice_id)
+          FROM host_slices
+          SEMI JOIN host_traces USING (trace_id)
+          WHERE marks_step(category, raw_category, name)
+      )
+),
+marked AS (
+    SELECT
+        trace_id,
+        thread_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns) AS position,
+        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+    FROM host_slices
+    SEMI JOIN host_traces USING (trace_id)
+    ANTI JOIN cut_steps USING (trace_id, slice_id)
+    WHERE marks_step(category, raw_category, name)
+),
+busy AS (
+    SELECT
+        trace_id,
+        thread_id,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns,
+        sum(dur_ns) FILTER (WHERE op_id IS NULL) AS op_ns
+    FROM host_slices
+    SEMI JOIN host_traces USING (trace_id)
+    WHERE category = 'cpu_op'
+    GROUP BY trace_id, thread_id
+),
+threads_with_steps AS (
+    SELECT trace_id, arg_max(thread_id, (step_count, -thread_id)) AS thread_id
+    FROM marked
+    GROUP BY trace_id
+),
+step_threads AS (
+    FROM threads_with_steps
+    UNION ALL
+    SELECT trace_id, arg_max(thread_id, (op_ns, -thread_id))
+    FROM busy
+    ANTI JOIN threads_with_steps USING (trace_id)
+    GROUP BY trace_id
+),
+windows AS (
+    SELECT trace_id, thread_id, start_ns, end_ns, 1 AS is_step
+    FROM marked
+    SEMI JOIN step_threads USING (trace_id, thread_id)
+    WHERE position > 1 OR step_count < 4
+    UNION ALL
+    SELECT trace_id, thread_id, start_ns, end_ns, 0
+    FROM busy
+    SEMI JOIN step_threads USING (trace_id, thread_id)
+    ANTI JOIN threads_with_steps USING (trace_id)
+),
+held AS (
+    SELECT
+        slices.trace_id,
+        slices.start_ns,
+        slices.start_ns + slices.dur_ns AS end_ns,
+        CASE
+            WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
+            WHEN slices.thread_id <> step_threads.thread_id AND waits_for_input(slices.category, slices.name) THEN 'loader elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id AND compiles_program(slices.name) THEN 'compile elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id AND slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id THEN NULL
+            WHEN waits_for_input(slices.category, slices.name) THEN 'loader'
+            WHEN compiles_program(slices.name) THEN 'compile'
+            WHEN regexp_matches(slices.name, '^(FunctionRun$|EagerLocalExecute)') THEN 'function'
+            WHEN regexp_matches(slices.name, '^(PjitFunction\(|SyncTensorsGraph)') THEN 'call'
+            WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
+            WHEN slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'op'
+        END AS what
+    FROM host_slices AS slices
+    JOIN step_threads USING (trace_id)
+    WHERE slices.dur_ns > 0
+      AND slices.category IN ('cpu_op', 'annotation', 'python', 'other')
+),
+intervals AS (
+    SELECT trace_id, start_ns, end_ns, what FROM held WHERE what IS NOT NULL
+    UNION ALL
+    SELECT trace_id, start_ns, end_ns, 'window' FROM windows
+),
+bounds AS (
+    SELECT trace_id, what, unnest([start_ns, end_ns]) AS at_ns, unnest([1, -1]) AS opened
+    FROM intervals
+),
+instants AS (
+    SELECT
+        trace_id,
+        at_ns,
+        sum(opened) FILTER (WHERE what = 'window') AS window_opened,
+        sum(opened) FILTER (WHERE what = 'loader') AS loader_opened,
+        sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
+        sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
+        sum(opened) FILTER (WHERE what = 'op') AS op_opened,
+        sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
+        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened,
+        sum(opened) FILTER (WHERE what IN ('call', 'function')) AS call_opened,
+        sum(opened) FILTER (WHERE what = 'function') AS function_opened,
+        sum(opened) FILTER (WHERE what = 'loader elsewhere') AS loader_elsewhere_opened,
+        sum(opened) FILTER (WHERE what = 'compile elsewhere') AS compile_elsewhere_opened
+    FROM bounds
+    GROUP BY trace_id, at_ns
+),
+stretches AS (
+    SELECT
+        trace_id,
+        at_ns AS start_ns,
+        lead(at_ns) OVER later - at_ns AS dur_ns,
+        coalesce(sum(window_opened) OVER later > 0, FALSE) AS kept,
+        CASE
+            WHEN sum(loader_opened) OVER later > 0 THEN 'host.dataloader'
+            WHEN sum(compile_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(comm_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
+            WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
+            WHEN sum(call_opened) OVER later > 0 AND sum(loader_elsewhere_opened) OVER later > 0 THEN 'host.dataloader'
+            WHEN sum(call_opened) OVER later > 0 AND sum(compile_elsewhere_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(function_opened) OVER later > 0 THEN 'host.op'
+            ELSE 'host.python'
+        END AS bucket
+    FROM instants
+    WINDOW later AS (PARTITION BY trace_id ORDER BY at_ns)
+),
+totals AS (
+    SELECT trace_id, any_value(thread_id) AS thread_id, sum(is_step) AS step_count, sum(end_ns - start_ns) AS window_ns
+    FROM windows
+    GROUP BY trace_id
+)
+SELECT
+    host_traces.trace,
+    host_traces.rank,
+    stretches.trace_id,
+    totals.thread_id,
+    totals.step_count::BIGINT AS step_count,
+    totals.window_ns::BIGINT AS window_ns,
+    stretches.start_ns,
+    stretches.dur_ns,
+    stretches.kept,
+    stretches.bucket
+FROM stretches
+JOIN totals USING (trace_id)
+JOIN host_traces USING (trace_id)
+WHERE stretches.dur_ns > 0
+ORDER BY stretches.trace_id, stretches.start_ns

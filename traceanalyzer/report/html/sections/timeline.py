@@ -1,0 +1,230 @@
+"""The whole run over time: what every device was spent on, its steps, and where kernels, ranges and operators run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.report.charts.palette import TOKENS, token_of
+from traceanalyzer.report.charts.run_timeline import FEW_LANES, RunLane, Stretch, run_timeline
+from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.text.words import bucket_words, counted, duration
+
+MOST_LANES = 64
+# Cells of all lanes together; a single lane has no more than the most, and none has fewer than the least.
+CELLS, MOST_CELLS, LEAST_CELLS = 4_800, 1_200, 96
+# Names of a kind, in how many cells of the timeline one of theirs is seen, and the room for all of them.
+MOST_NAMES = 160
+CELLS_EACH = 4
+PLACES_LETTERS = 200_000
+NAME_LETTERS = 240
+MOST_STEPS = 400
+LEVELS = 9
+
+Row = dict[str, Any]
+LaneKey = tuple[int, int | None]  # trace and device; None: the host
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where time begins in each trace, and how it is cut into cells."""
+
+    zeros: Mapping[int, int]
+    cell_ns: int
+    cell_count: int
+
+    def parameters(self, each: int = 1) -> list[Any]:
+        """Return what queries need to place rows in cells that are `each` times as long."""
+        return [self.cell_ns * each, list(self.zeros), list(self.zeros.values())]
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the timeline; none of a run without a ledger."""
+    rows = source.rows("timeline_lanes")
+    if not rows:
+        return None
+    shown = rows[:MOST_LANES]
+    frame = frame_of(shown)
+    cells = source.rows("timeline_cells", frame.parameters())
+    steps = source.rows("timeline_steps", frame.parameters()[1:])
+    lanes = _lanes(source, shown, cells, steps)
+    words = [lane.label for lane in lanes.values()]
+    says = (
+        f"Timeline of {counted(len(lanes), 'lane')}: {', '.join(words[:FEW_LANES])}. Search and tables name the times."
+    )
+    drawings = [
+        run_timeline(list(lanes.values()), frame.cell_count, frame.cell_ns, says, width=width)
+        for width in (WIDE, NARROW)
+    ]
+    sizes: dict[str, int] = {}
+    for row in cells:
+        sizes[row["bucket"]] = sizes.get(row["bucket"], 0) + row["dur_ns"]
+    buckets = sorted(sizes, key=lambda bucket: (bucket != "compute", -sizes[bucket], bucket))
+    values = {
+        "wide": drawings[0],
+        "narrow": drawings[1],
+        "says": says,
+        "lanes": len(lanes),
+        "keys": [(token_of(bucket), bucket_words(bucket)) for bucket in buckets],
+        "more": len(rows) - len(shown),
+    }
+    data = {
+        "length": frame.cell_ns * frame.cell_count,
+        "cell": frame.cell_ns,
+        "each": CELLS_EACH,
+        "at": _start(source, frame),
+        "buckets": [[TOKENS.index(token_of(bucket)), bucket_words(bucket)] for bucket in buckets],
+        "lanes": [_plain(source, key, lane, cells, buckets) for key, lane in lanes.items()],
+        "index": _index(source, frame, list(lanes)),
+    }
+    note = _note(shown, frame)
+    return Part("timeline", "Timeline", filled("run_timeline.html", values), "Timeline", note, {"timeline": data})
+
+
+def frame_of(lanes: Sequence[Row]) -> Frame:
+    """Return a frame in which the analyzed time of every trace begins at one place, as clocks of ranks differ."""
+    begins: dict[int, int] = {}
+    for lane in lanes:
+        begins[lane["trace_id"]] = min(begins.get(lane["trace_id"], lane["begin_ns"]), lane["begin_ns"])
+    ahead = max(begins[lane["trace_id"]] - lane["first_ns"] for lane in lanes)
+    zeros = {trace: begin - ahead for trace, begin in begins.items()}
+    length_ns = max(lane["last_ns"] - zeros[lane["trace_id"]] for lane in lanes)
+    count = min(max(CELLS // len(lanes), LEAST_CELLS), MOST_CELLS)
+    cell_ns = max(-(-length_ns // count), 1)
+    return Frame(zeros, cell_ns, -(-length_ns // cell_ns))
+
+
+def _lanes(
+    source: PageSource, shown: Sequence[Row], cells: Iterable[Row], steps: Iterable[Row]
+) -> dict[LaneKey, RunLane]:
+    keys = [(row["trace_id"], row["device"]) for row in shown]
+    traces = {row["trace_id"]: row for row in source.rows("run_traces")}
+    kept: dict[LaneKey, dict[int, dict[str, int]]] = {key: {} for key in keys}
+    outside: dict[LaneKey, dict[int, dict[str, int]]] = {key: {} for key in keys}
+    for row in cells:
+        lane = (kept if row["kept"] else outside).get((row["trace_id"], row["device"]))
+        if lane is not None:
+            cell, token = lane.setdefault(row["cell"], {}), token_of(row["bucket"])
+            cell[token] = cell.get(token, 0) + row["dur_ns"]
+    marks: dict[LaneKey, list[Row]] = {}
+    for row in steps:
+        marks.setdefault((row["trace_id"], row["device"]), []).append(row)
+    return {
+        key: RunLane(_label(key, keys, traces), stretches(marks.get(key, ())), kept[key], outside[key]) for key in keys
+    }
+
+
+def _label(key: LaneKey, keys: Sequence[LaneKey], traces: Mapping[int, Row]) -> str:
+    trace, device = key
+    rank = traces[trace]["rank"]
+    several = len({trace for trace, _ in keys}) > 1
+    ranks = [traces[other]["rank"] for other in {trace for trace, _ in keys}]
+    name = f"rank {rank}" if rank is not None and ranks.count(rank) == 1 else str(traces[trace]["trace"])
+    alone = sum(other == trace for other, _ in keys) == 1
+    where = "host" if device is None else "GPU" if alone and several else f"GPU {device}"
+    return f"{shown_name(name, 48)} {where}" if several else where
+
+
+def stretches(steps: Sequence[Row]) -> list[Stretch]:
+    """Return steps as marks; neighbours share one where there are many."""
+    each = max(-(-len(steps) // MOST_STEPS), 1)
+    groups = [steps[at : at + each] for at in range(0, len(steps), each)]
+    return [
+        Stretch(
+            max(group[0]["start_ns"], 0),
+            group[-1]["end_ns"],
+            group[0]["step"] if len(group) == 1 else f"{group[0]['step']} to {group[-1]['step']}",
+            all(row["drop_reason"] is None for row in group),
+        )
+        for group in groups
+    ]
+
+
+def _plain(
+    source: PageSource, key: LaneKey, lane: RunLane, cells: Iterable[Row], buckets: Sequence[str]
+) -> dict[str, Any]:
+    """Return a lane as the script draws it: cells are cell, bucket, time, cell, bucket, time …"""
+    number = {bucket: at for at, bucket in enumerate(buckets)}
+    kept: list[int] = []
+    outside: list[int] = []
+    for row in cells:
+        if (row["trace_id"], row["device"]) == key:
+            (kept if row["kept"] else outside).extend((row["cell"], number[row["bucket"]], row["dur_ns"]))
+    boxes: list[int] = []
+    for step in lane.steps:
+        name = f"step {step.name}" + ("" if step.kept else ", not counted")
+        token = TOKENS.index("slice-other" if step.kept else "slice-os")
+        boxes += [0, step.start, step.end - step.start, source.names.number(name), token, 0]
+    return {
+        "label": shown_name(lane.label, 64),
+        "note": "",
+        "rows": 1 if boxes else 0,
+        "boxes": boxes,
+        "trace": key[0],
+        "cells": kept,
+        "outside": outside,
+    }
+
+
+def _index(source: PageSource, frame: Frame, lanes: Sequence[LaneKey]) -> list[dict[str, Any]]:
+    """Return names with what they take, those with most time with where they run as long as there is room.
+
+    Work on a device is `on` its lane, what the host does on those of its trace. A place is the number of a
+    lane or trace, its first cell, and a digit for each cell from there on: 9 is all of it, 0 nothing.
+    """
+    names = source.rows("timeline_names", [min(MOST_NAMES, source.limits.rows)])
+    asked = [[row["kind"] for row in names], [row["name"] for row in names]]
+    levels: dict[tuple[str, str], dict[LaneKey, dict[int, int]]] = {}
+    each_ns = frame.cell_ns * CELLS_EACH
+    count = -(-frame.cell_count // CELLS_EACH)
+    for row in source.rows("timeline_places", [*frame.parameters(CELLS_EACH), *asked]):
+        if row["cell"] < count:
+            lane = levels.setdefault((row["kind"], row["name"]), {}).setdefault((row["trace_id"], row["device"]), {})
+            lane[row["cell"]] = min(max(-(-LEVELS * row["dur_ns"] // each_ns), 1), LEVELS)
+    index: list[dict[str, Any]] = []
+    room = PLACES_LETTERS
+    for row in names:
+        on_device = row["kind"] in ("kernel", "GPU work")
+        places: list[tuple[int, int, str]] = [
+            (lanes.index(key) if on_device else key[0], min(cells), _digits(cells))
+            for key, cells in levels.get((row["kind"], row["name"]), {}).items()
+            if not on_device or key in lanes
+        ]
+        letters = sum(len(digits) for _, _, digits in places)
+        room -= letters
+        index.append(
+            {
+                "name": source.names.number(shown_name(row["name"], NAME_LETTERS)),
+                "kind": row["kind"],
+                "count": row["call_count"],
+                "ns": row["sum_ns"],
+                "on": "lane" if on_device else "trace",
+                "places": places if room >= 0 else [],
+            }
+        )
+    return index
+
+
+def _digits(cells: Mapping[int, int]) -> str:
+    return "".join(str(cells.get(cell, 0)) for cell in range(min(cells), max(cells) + 1))
+
+
+def _start(source: PageSource, frame: Frame) -> int | None:
+    """Return where the timeline begins in the trace; None: it has several."""
+    if len(frame.zeros) > 1:
+        return None
+    ((trace, zero),) = frame.zeros.items()
+    first_ns = next(row["first_ns"] for row in source.rows("run_traces") if row["trace_id"] == trace)
+    return None if first_ns is None else zero - int(first_ns)
+
+
+def _note(lanes: Sequence[Row], frame: Frame) -> str:
+    what = "the thread that runs the steps" if lanes[0]["device"] is None else "from the first to the last GPU work"
+    note = f"{what}; a column is {duration(frame.cell_ns)}; what lies outside the analyzed time is pale"
+    if len(frame.zeros) > 1:
+        note += "; the analyzed time of all ranks begins at one place, as their clocks differ"
+    return note
