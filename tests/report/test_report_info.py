@@ -83,9 +83,13 @@ def test_a_trace_of_gpu_activity_alone_is_told_what_records_operators(
 
 
 def test_times_that_cannot_be_true_limit_trust() -> None:
-    shifted = {"defect": "clock-shifted", "example": "device 0: 172,800 s ahead of the host"}
-    rows = [{**shifted, "trace": "a"}, {"defect": "overrun-duration", "trace": "b"}, {**LACKING, "trace": "b"}]
-    alone = [{"trace": "a"}]
+    shifted: dict[str, Any] = {"defect": "clock-shifted", "example": "device 0: 172,800 s ahead of the host"}
+    rows: list[dict[str, Any]] = [
+        {**shifted, "trace": "a"},
+        {"defect": "overrun-duration", "trace": "b"},
+        {**LACKING, "trace": "b"},
+    ]
+    alone: list[dict[str, Any]] = [{"trace": "a"}]
     assert damaged_times(alone, rows[:1]) == [
         "the clocks of device and host differ, and times of the device were moved "
         "(device 0: 172,800 s ahead of the host)"

@@ -245,7 +245,7 @@ def _by_the_nanosecond(slices: list[dict[str, Any]], ops: list[dict[str, Any]]) 
         groups[f"= {row['name']}"].append(number)
         groups[";".join(ranges[outer]["name"] for outer in around(number))].append(number)
     busy = {at for op in ops for at in range(op["start_ns"], op["start_ns"] + op["dur_ns"])}
-    answer = {}
+    answer: dict[str, tuple[int, ...]] = {}
     for key, numbers in groups.items():
         inside = [op for op in ops if set(around(op["annotation_id"])) & set(numbers)]
         own = [
