@@ -1,4 +1,4 @@
-"""A metric's header may say what it has no row without: and is right for every run."""
+"""A metric's header may say what it has no row without: that is read by the metric, and true of every run."""
 
 from __future__ import annotations
 

@@ -120,12 +120,12 @@ def _kept_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]] | None:
         fresh.write_bytes(xxhash.xxh3_128_digest(content) + content)
 
     kept = kept_in_cache("rules", digest.hexdigest(), ".msgpack", write)
-    sealed = None if kept is None else read_own(kept)
-    if kept is None or sealed is None:
+    if kept is None or (sealed := read_own(kept)) is None:
         return None
+    seal, packed = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
     try:
-        if xxhash.xxh3_128_digest(sealed[_SEAL_BYTES:]) == sealed[:_SEAL_BYTES]:
-            return msgspec.msgpack.decode(sealed[_SEAL_BYTES:], type=tuple[Rule, ...], dec_hook=_path), ()
+        if xxhash.xxh3_128_digest(packed) == seal:
+            return msgspec.msgpack.decode(packed, type=tuple[Rule, ...], dec_hook=_path), ()
     except msgspec.DecodeError:
         pass
     with suppress(OSError):
