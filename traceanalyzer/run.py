@@ -24,9 +24,9 @@ from traceanalyzer.opening.ingesting import ingest_all
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
+from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import Store
-from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     import duckdb

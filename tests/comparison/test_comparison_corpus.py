@@ -14,7 +14,7 @@ from test_comparison_differences import check_exact
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import check_diff
-from traceanalyzer.comparison.summarizing import summarize
+from traceanalyzer.comparison.loading import summarize
 from traceanalyzer.comparison.summary import Summary, read_summaries, text_of
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.budgets import Budget

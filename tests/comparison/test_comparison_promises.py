@@ -14,7 +14,7 @@ from drawn_summaries import MS, capture, finding
 
 import traceanalyzer
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.summarizing import summarize
+from traceanalyzer.comparison.loading import summarize
 from traceanalyzer.comparison.summary import NamedTime, NamedTimes, Summary
 from traceanalyzer.comparison.verification import Promise, Verification
 from traceanalyzer.report import formats

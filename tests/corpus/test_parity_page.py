@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from corpus_metrics import run_of
 
-from traceanalyzer.hta.critical_path import critical_path
+from traceanalyzer.hta import critical_path
 from traceanalyzer.run import Run
 
 pytestmark = pytest.mark.check

@@ -16,7 +16,7 @@ import traceanalyzer as ta
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote import remote_object
-from traceanalyzer.remote.http_client import linked_names
+from traceanalyzer.remote.obstore_client import linked_names
 
 pytestmark = pytest.mark.check
 

@@ -19,7 +19,7 @@ from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRA
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.rank_scans import Place
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
-from traceanalyzer.macros.kernel_patterns import case_of
+from traceanalyzer.macros import case_of
 
 _STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
 _LEDGER = "SELECT * FROM attribution.ledger_rows WHERE trace_id = $trace_id AND device = $device ORDER BY row_id"

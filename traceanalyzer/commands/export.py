@@ -179,7 +179,7 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
         write_critical_path_table,
     )
     from traceanalyzer.exports.part import parts_of
-    from traceanalyzer.hta.critical_path import critical_path as path_of
+    from traceanalyzer.hta import critical_path as path_of
 
     with opened(options) as (run, activity):
         parts = parts_of(run, ranks)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
     """Return what the project's budgets say of a run; raises where it has none that a single run can keep."""
     from traceanalyzer.comparison.gate import check_run
-    from traceanalyzer.comparison.summarizing import summarize
+    from traceanalyzer.comparison.loading import summarize
 
     budgets = run.settings_file.read().budgets
     if not any(not budget.is_relative for budget in budgets):

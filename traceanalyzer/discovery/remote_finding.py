@@ -17,9 +17,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.export.unpacking import is_report
 from traceanalyzer.ingest.packed import ArchiveIngester
 from traceanalyzer.remote.client import Client, Entry
-from traceanalyzer.remote.clients import client_of
 from traceanalyzer.remote.location import Location
-from traceanalyzer.remote.remote_object import RemoteObject, first_bytes
+from traceanalyzer.remote.remote_object import RemoteObject, client_of, first_bytes
 from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
 from traceanalyzer.store.store import Store
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import IO
 
 from traceanalyzer.exports.overlay import BoxPlace, Overlay, OverlayBox, Track
-from traceanalyzer.hta.critical_path import CriticalPath
+from traceanalyzer.hta import CriticalPath
 from traceanalyzer.text.csv_rows import CsvRows
 from traceanalyzer.text.words import duration, percent
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
-from traceanalyzer.store.stored_trace import StoredTrace
+from traceanalyzer.store.inputs import StoredTrace
 
 # Times before 2001 count from the start of a machine or a recording.
 _SINCE_EPOCH_NS = 10**18

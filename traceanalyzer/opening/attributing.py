@@ -29,9 +29,9 @@ from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.store.inputs import StoredTrace
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store
-from traceanalyzer.store.stored_trace import StoredTrace
 
 _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"
 _OF_WAITS = pa.schema(

@@ -20,8 +20,8 @@ from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.remote.location import Location
+from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.store.store import Store
-from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.settings.settings import SettingsFile
+from traceanalyzer.store.inputs import StoredTrace
 from traceanalyzer.store.store import Store
-from traceanalyzer.store.stored_trace import StoredTrace
 
 
 def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, capture_tables, run_tables, trace_tables
-from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.sql_text import literal, quoted
 
 # The files of a trace that the tables of captures are read from.

@@ -21,8 +21,7 @@ from typing import Literal
 
 import duckdb
 
-from traceanalyzer.macros import macro_files
-from traceanalyzer.macros.kernel_patterns import pattern_macros, pattern_sources
+from traceanalyzer.macros import macro_files, pattern_macros, pattern_sources
 from traceanalyzer.metrics import metrics, metrics_in_order
 from traceanalyzer.process import unfinished
 from traceanalyzer.query.canonical import in_schema, new_connection

@@ -21,7 +21,7 @@ from traceanalyzer.query.empty import add_macros, add_pass_through, connect_empt
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
-from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.sql_text import literal, quoted
 
 if TYPE_CHECKING:

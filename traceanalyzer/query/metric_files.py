@@ -17,7 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import Metric, metrics, with_those_below
 from traceanalyzer.process import unfinished
 from traceanalyzer.query import engine
-from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.csv_rows import cell_sql
 from traceanalyzer.text.sql_text import literal
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.query.canonical import insert_traces, numbered_rows, parts, those
 from traceanalyzer.schema import derived_tables, trace_tables
-from traceanalyzer.store.stored_trace import StoredTrace
+from traceanalyzer.store.inputs import StoredTrace
 from traceanalyzer.text.sql_text import literal
 
 MOST_TRACES = 8

@@ -17,7 +17,6 @@ import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.client import Client, Entry, ReplacedError, TemporaryError, WholeOnlyError, reason_of
-from traceanalyzer.remote.clients import client_of
 from traceanalyzer.remote.location import Location
 
 # One block is read ahead of the one in use: this is half of what an open object holds in memory.
@@ -247,3 +246,18 @@ def fetch(source: RemoteObject, target: Path) -> None:
     with source.open() as body, target.open("wb") as file:
         while block := body.read(BLOCK_BYTES):
             file.write(block)
+
+
+def client_of(location: Location) -> Client:
+    """Return the client of a place; raise TraceAnalyzerError where its library is not installed."""
+    if location.extra == "hdfs":
+        from traceanalyzer.remote.fsspec_client import FsspecClient
+
+        return FsspecClient(location)
+    if location.extra == "http":
+        from traceanalyzer.remote.obstore_client import HttpClient
+
+        return HttpClient(location)
+    from traceanalyzer.remote.obstore_client import ObstoreClient
+
+    return ObstoreClient(location)

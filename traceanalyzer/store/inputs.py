@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject
+
 
 _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
@@ -31,7 +33,7 @@ DERIVED_SOURCES = (
     "store/writing.py",
     "store/owner.py",
     "store/__init__.py",
-    "store/stored_trace.py",
+    "store/inputs.py",
     "attribution",
     "metrics/__init__.py",
     "metrics/kernels/kernel_class_*.sql",
@@ -103,3 +105,26 @@ def engine_files(parts: Sequence[str]) -> list[Path]:
     named = [path for part in parts for path in _PACKAGE.glob(part)]
     files = {file for path in named for file in (path.rglob("*") if path.is_dir() else [path])}
     return sorted(file for file in files if file.suffix in (".py", ".sql", ".c", ".h"))
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """One trace's folder of Parquet files, and what the run knows about the trace."""
+
+    folder: Path
+    trace: str
+    path: Path | RemoteObject
+    rank: int | None
+    rank_source: str | None
+
+    def below(self, store: Path) -> StoredTrace:
+        """Return it with its folder's whole path, for a process that works in another folder."""
+        return replace(self, folder=store / "traces" / self.folder.parent.name / self.folder.name)
+
+
+@dataclass(frozen=True)
+class NcuTable:
+    """One table of Nsight Compute: its folder of Parquet files, and what the table is called in the run."""
+
+    folder: Path
+    file: str

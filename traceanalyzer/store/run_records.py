@@ -20,8 +20,8 @@ from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
+    from traceanalyzer.store.inputs import StoredTrace
     from traceanalyzer.store.shared_store import SharedStore
-    from traceanalyzer.store.stored_trace import StoredTrace
 
 # Numbers that other commands took since the head was read.
 _MOST_TAKEN = 1_000

@@ -13,7 +13,7 @@ from hta_crosscheck.deviations import DEVIATIONS, DeviatingTrace, Numbers, Reaso
 from hta_crosscheck.hta_numbers import hta_numbers, require_hta
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
-from traceanalyzer.store.stored_trace import StoredTrace
+from traceanalyzer.store.inputs import StoredTrace
 
 # In the order of the page: HTA's name of the analysis, the unit, and the numbers.
 _PAGE = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.hta.critical_path.edges import (
+from traceanalyzer.hta.edges import (
     Edge,
     Graph,
     Node,
@@ -20,7 +20,7 @@ from traceanalyzer.hta.critical_path.edges import (
     add_thread_edges,
     graph_without_edges,
 )
-from traceanalyzer.hta.critical_path.records import PathWindow, read_records
+from traceanalyzer.hta.records import PathWindow, read_records
 
 
 def longest_path(node_count: int, edges: Iterable[Edge]) -> tuple[list[Edge], int]:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, PathRecords, RecordedSync
+from traceanalyzer.hta.records import DeviceOp, HostCall, PathRecords, RecordedSync
 
 # Calls that wait for the device: the time before their end does not count.
 BLOCKING = frozenset(

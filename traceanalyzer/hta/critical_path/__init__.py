@@ -1,7 +1,0 @@
-"""The critical path by the definition of Holistic Trace Analysis (HTA), and the time that it leaves out."""
-
-from __future__ import annotations
-
-from traceanalyzer.hta.critical_path.path import KINDS, CriticalPath, PathPart, critical_path
-
-__all__ = ["KINDS", "CriticalPath", "PathPart", "critical_path"]
