@@ -92,6 +92,16 @@ def test_files_of_one_device_at_different_times_are_recordings(
 
 
 @pytest.mark.check
+@pytest.mark.parametrize(("apart_us", "counts"), [(60e6, [2, 2]), (1_000, [1, 1])])
+def test_numbered_files_are_ranks_where_their_times_meet(
+    apart_us: float, counts: list[int], trace: Document, tmp_path: Path
+) -> None:
+    rewritten.write(trace, tmp_path / "run" / "trace_0.json.gz")
+    rewritten.write(later(trace, apart_us), tmp_path / "run" / "trace_1.json.gz")
+    assert [row[2] for row in recordings(tmp_path / "run", tmp_path / "store")] == counts
+
+
+@pytest.mark.check
 def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path) -> None:
     rewritten.write(trace, tmp_path / "run" / "first.json.gz")
     rewritten.write(later(trace, 1_000), tmp_path / "run" / "second.json.gz")

@@ -220,3 +220,9 @@ def test_files_of_the_system_do_not_block() -> None:
         pytest.skip("no /proc here")
     with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
         find_sources(Path("/proc/self"))
+
+
+def test_numbers_of_files_of_other_times_are_no_ranks() -> None:
+    assert ranks_from_names(["trace_0.json", "trace_1.json"], lambda at: True) == [None, None]
+    assert ranks_from_names(["gpu0.json", "gpu1.json"], lambda at: True) == [0, 1]
+    assert ranks_from_names(["rank0.json", "r1.json"], lambda at: True) == [0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _NUMBER = re.compile(r"[0-9]+")
 _RANK = re.compile(r"(?:local[-_.]?)?rank[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
@@ -32,11 +32,16 @@ def _digits(part: str) -> str:
     return (part.lstrip("0") or "0") if _NUMBER.fullmatch(part) else ""
 
 
-def ranks_from_names(names: Sequence[str]) -> list[int | None]:
+def _never(_: Sequence[int]) -> bool:
+    return False
+
+
+def ranks_from_names(names: Sequence[str], are_apart: Callable[[Sequence[int]], bool] = _never) -> list[int | None]:
     """Return the ranks that file names say; None for a name whose numbers may be stamps, dates, pids or steps.
 
     A number after `rank` or `r` is one. Others are where the numbers of files with otherwise equal names are
-    nearly 0 to N-1.
+    nearly 0 to N-1: after a word for a place in a parallel job, or where the files are not of times `are_apart`, by
+    their places in `names`.
     """
     ranks = _after_word(names)
     families: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -46,7 +51,7 @@ def ranks_from_names(names: Sequence[str]) -> list[int | None]:
     for texts, members in families.items():
         numbers = [_NUMBER.findall(names[index]) for index in members]
         place = _place_of_rank(texts, numbers)
-        if place is not None:
+        if place is not None and (_word_before(texts[place]) in _PARALLEL or not are_apart(members)):
             for index, values in zip(members, numbers, strict=True):
                 ranks[index] = int(values[place])
     return ranks
@@ -80,7 +85,7 @@ def _place_of_rank(texts: tuple[str, ...], numbers: Sequence[Sequence[str]]) -> 
     """Return which number of a family of names is the rank; `texts` are the texts between the numbers."""
     columns = list(zip(*numbers, strict=True))
     varying = [place for place, values in enumerate(columns) if len(set(values)) > 1]
-    words = [found[1].lower() if (found := _WORD_BEFORE.search(text)) else "" for text in texts]
+    words = list(map(_word_before, texts))
     likely = [
         place for place in varying if not _NO_RANK.fullmatch(words[place]) and _may_be_ranks(columns, texts, place)
     ]
@@ -88,6 +93,10 @@ def _place_of_rank(texts: tuple[str, ...], numbers: Sequence[Sequence[str]]) -> 
         # Time stamps may vary beside the rank; then only the words for a place in a parallel job mean one.
         likely = likely if all(words[place] in _PARALLEL for place in likely) else []
     return likely[0] if len(likely) == 1 else None
+
+
+def _word_before(text: str) -> str:
+    return found[1].lower() if (found := _WORD_BEFORE.search(text)) else ""
 
 
 def _may_be_ranks(columns: Sequence[Sequence[str]], texts: tuple[str, ...], place: int) -> bool:

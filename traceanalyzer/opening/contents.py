@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,6 +101,8 @@ def hash_of(tables: Sequence[NcuTable]) -> str:
 
 # As `ingest.marks` writes it: that module takes Arrow, which takes long to start.
 _CAPTURE = "capture"
+# Clocks of several hosts differ by less.
+_APART_NS = 10**9
 _UNREAD = "unread\n"
 
 
@@ -122,8 +125,10 @@ class Contents(NamedTuple):
 def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
     """Return the traces of the run; `folders` are sources with their folders of traces."""
     files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
-    by_name = ranks_from_names([file.name for file in files])
     recorded = _recorded(opened_store, [part for file in files for part in file.parts])
+    by_name = ranks_from_names(
+        [file.name for file in files], lambda at: _are_apart([[recorded[part] for part in files[i].parts] for i in at])
+    )
     world_size = max((known.world_size for known in recorded.values() if known.world_size is not None), default=None)
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
@@ -135,6 +140,19 @@ def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Pa
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     traces.sort(key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
     return _without_others(traces, recorded)
+
+
+def _are_apart(files: Sequence[Sequence[_Recorded]]) -> bool:
+    """Return whether files are of times so far apart that ranks of one run, on clocks of several hosts, are not."""
+    parts = [part for file in files for part in file]
+    if any((part.world_size or 1) > 1 for part in parts) or len({part.host for part in parts if part.host}) > 1:
+        return False
+    if any(part.first_ns is None or part.last_ns is None for part in parts):
+        return False
+    spans = sorted(
+        (min(part.first_ns or 0 for part in file), max(part.last_ns or 0 for part in file)) for file in files
+    )
+    return all(later[0] - sooner[1] >= _APART_NS for sooner, later in pairwise(spans))
 
 
 def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
@@ -171,13 +189,16 @@ class _Recorded(NamedTuple):
 
     rank: int | None
     world_size: int | None
+    host: str | None
+    first_ns: int | None
+    last_ns: int | None
     content: str
     role: str
 
 
 def _recorded(opened_store: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
     """Return what each trace was recorded with; read once, as Arrow takes longer to start than all else."""
-    question = "\n".join(["ranks and contents", *map(str, parts)])
+    question = "\n".join(["ranks, times and contents", *map(str, parts)])
     kept = opened_store.answers.get(question)
     if kept is None:
         kept = json.dumps([_read_recorded(part / "traces.parquet") for part in parts]).encode()
@@ -192,8 +213,9 @@ def _read_recorded(file: Path) -> _Recorded:
 
     # Not read_table: it imports pyarrow.dataset, a quarter of a second.
     with pq.ParquetFile(file) as traces:
-        row = traces.read(columns=["rank", "world_size"])
-        return _Recorded(row["rank"][0].as_py(), row["world_size"][0].as_py(), *marks_in(traces.metadata.metadata))
+        row = traces.read(columns=list(_Recorded._fields[:-2])).to_pylist()[0]
+        content, role = marks_in(traces.metadata.metadata)
+        return _Recorded(**row, content=content, role=role)
 
 
 @dataclass(frozen=True)
