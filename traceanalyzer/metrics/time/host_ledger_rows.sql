@@ -5,7 +5,8 @@
 --
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
--- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
+-- the last operator of the thread. A marked step inside another one is a part of it. Each nanosecond of the window has
+-- one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
 -- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
 -- data with other ranks, or in no operator while another thread of the process exchanges; host.op, inside an operator, or
@@ -44,18 +45,30 @@ cut_steps AS (
           WHERE marks_step(category, raw_category, name)
       )
 ),
-marked AS (
+marks AS (
     SELECT
         trace_id,
         thread_id,
         start_ns,
         start_ns + dur_ns AS end_ns,
-        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns) AS position,
-        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+        max(start_ns + dur_ns) OVER (
+            PARTITION BY trace_id, thread_id ORDER BY start_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ns
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
     ANTI JOIN cut_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
+),
+marked AS (
+    SELECT
+        trace_id,
+        thread_id,
+        greatest(start_ns, before_ns) AS start_ns,
+        end_ns,
+        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns, end_ns) AS position,
+        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+    FROM marks
+    WHERE before_ns IS NULL OR end_ns > before_ns
 ),
 busy AS (
     SELECT
