@@ -1,5 +1,5 @@
 -- One row per trace without GPU work and operator that its steps call: its calls there, and its time without the operators
--- inside it, on every thread; the ten largest of each trace.
+-- inside it, on every thread; the ten largest of each trace. Those that only call Python are none.
 WITH ledgers AS (
     SELECT
         trace,
@@ -21,6 +21,7 @@ ops AS (
     FROM host_slices AS slices
     JOIN ledgers USING (trace_id)
     WHERE slices.category = 'cpu_op'
+      AND NOT calls_python(coalesce(slices.name, ''))
       AND slices.start_ns >= coalesce(ledgers.start_ns, slices.start_ns)
       AND slices.start_ns < coalesce(ledgers.end_ns, slices.start_ns + 1)
 ),
