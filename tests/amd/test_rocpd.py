@@ -201,6 +201,13 @@ def test_kernels_of_hip_and_copies_between_devices(database: Path) -> None:
     assert works == [("memcpy", "PtoP", 64, 4), ("memcpy", None, None, 4)]
 
 
+def test_a_copy_of_no_bytes_has_an_unknown_size(database: Path) -> None:
+    insert(database, "string", id=900, string="MEMORY_COPY_HOST_TO_DEVICE")
+    insert(database, "memory_copy", start=BASE, end=BASE + 50, src_agent_id=1, dst_agent_id=2, name_id=900, size=0)
+    (sizes,) = ask(database, f"SELECT size_bytes FROM gpu_ops WHERE start_ns = {BASE} AND kind = 'memcpy'")
+    assert sizes == [(None,)]
+
+
 def test_a_simulated_copy_between_devices_names_both(tmp_path: Path) -> None:
     step = [{"replicas": {"mb": 4}, "do": [{"kernel": {"us": 60}}]}]
     run = simulate({"device": "MI300X", "steps": 1, "device_count": 2, "program": step})

@@ -354,6 +354,9 @@ def test_kernels_that_unpack_weights_do_nothing_else(
         ("torch/overrides.py(2): __torch_function__", False),
         ("<built-in function linear>", False),
         ("nn.Module: Linear_0", False),
+        ("$train.py:7 step", True),
+        ("$time sleep", False),
+        ("$<unknown> acquire", False),
     ],
 )
 def test_frames_of_calls_themselves_are_no_python_lines(
@@ -394,6 +397,22 @@ def test_the_overload_is_no_part_of_an_operators_name(
     macros: duckdb.DuckDBPyConnection, name: str | None, base: str | None
 ) -> None:
     assert macros.execute("SELECT operator_base($name)", {"name": name}).fetchall() == [(base,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        ("pure_callback.1", True),
+        ("io_callback", True),
+        ("EagerPyFunc", True),
+        ("callback_fusion", False),
+        ("pure_callbacks_fusion", False),
+    ],
+)
+def test_an_operator_that_calls_python_is_known_by_its_name(
+    macros: duckdb.DuckDBPyConnection, name: str, does: bool
+) -> None:
+    assert macros.execute("SELECT calls_python($name)", {"name": name}).fetchall() == [(does,)]
 
 
 @pytest.mark.parametrize(

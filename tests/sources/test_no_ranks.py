@@ -62,6 +62,45 @@ def test_a_copy_under_another_name_counts_once(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.json"], ["holds the same as rank0.json, which counts once"])
 
 
+def cut(text: str, share: float = 0.6) -> str:
+    return text[: int(len(text) * share)]
+
+
+COUNTS_ONCE = "which holds all of its events and counts once"
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"),
+    [("rank0.json", "rank0_cut.json"), ("rank0.json", "download.json"), ("trace.json", "a copy.json")],
+)
+def test_a_cut_copy_beside_the_whole_is_set_aside(tmp_path: Path, whole: str, part: str) -> None:
+    text = document(*work())
+    (tmp_path / whole).write_text(text)
+    (tmp_path / part).write_text(cut(text))
+    assert read(tmp_path) == ([whole], [f"is a cut copy of {whole}, {COUNTS_ONCE}"])
+
+
+@pytest.mark.check
+def test_cut_copies_of_each_length_are_of_the_whole(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": work(), "baseTimeNanoseconds": 10**18, "distributedInfo": {"rank": 0}})
+    (tmp_path / "rank0.json").write_text(text)
+    (tmp_path / "rank0.part.json.gz").write_bytes(gzip.compress(cut(text).encode())[:-20])
+    (tmp_path / "rank0_b.json").write_text(cut(text, 0.3))
+    closed = json.dumps({"traceEvents": work()[:15], "baseTimeNanoseconds": 10**18})
+    (tmp_path / "rank0_closed.json").write_text(closed)
+    assert read(tmp_path) == (["rank0.json"], [f"is a cut copy of rank0.json, {COUNTS_ONCE}"] * 3)
+
+
+@pytest.mark.check
+def test_what_begins_otherwise_or_is_of_another_process_or_rank_is_no_cut_copy(tmp_path: Path) -> None:
+    rows = work()
+    (tmp_path / "rank0.json").write_text(document(*rows))
+    (tmp_path / "other_pid.json").write_text(document(*({**row, "pid": 5} for row in rows[:15])))
+    (tmp_path / "other_times.json").write_text(document(rows[0], *({**row, "ts": 7} for row in rows[1:3])))
+    (tmp_path / "rank1.json").write_text(cut(document(*rows)))
+    assert read(tmp_path)[1] == []
+
+
 @pytest.mark.check
 def test_ranks_whose_names_say_so_are_no_copies(tmp_path: Path) -> None:
     for rank in range(3):

@@ -110,7 +110,7 @@ QUESTIONS = {
             **_CALLS,
             "max_ns": "max(max_ns)",
             "size_bytes": "sum(size_bytes)",
-            "bytes_per_s": _RATE.format(rate="bandwidth_bytes_per_s"),
+            "bytes_per_s": "sum(size_bytes) / nullif(sum(size_bytes / nullif(bandwidth_bytes_per_s, 0)), 0)",
             "idle_ns": "sum(idle_ns)",
         },
         {"time": "sum_ns", "idle": "idle_ns"},

@@ -139,7 +139,7 @@ def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Pa
             name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     traces.sort(key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
-    return _without_others(traces, recorded)
+    return _without_others(traces, recorded, _wholes(opened_store, traces, recorded))
 
 
 def _are_apart(files: Sequence[Sequence[_Recorded]]) -> bool:
@@ -155,9 +155,87 @@ def _are_apart(files: Sequence[Sequence[_Recorded]]) -> bool:
     return all(later[0] - sooner[1] >= _APART_NS for sooner, later in pairwise(spans))
 
 
-def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
-    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, second copies of a
-    trace, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
+def _wholes(
+    opened_store: Store, traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]
+) -> dict[Path, StoredTrace]:
+    """Return, of each trace that is a cut copy of another, the longest one that holds all of its events."""
+    pairs = [(cut, whole) for cut in traces for whole in traces if _may_be_cut(cut, whole, recorded)]
+    if not pairs:
+        return {}
+    question = "\n".join(["cut copies", *(f"{cut.folder}\t{whole.folder}" for cut, whole in pairs)])
+    kept = opened_store.answers.get(question)
+    if kept is None:
+        bases = {trace.folder: recorded[trace.folder].base_ns or 0 for pair in pairs for trace in pair}
+        kept = json.dumps(_cut_pairs([(cut.folder, whole.folder) for cut, whole in pairs], bases)).encode()
+        opened_store.answers.keep(question, kept)
+    found = [pair for pair, is_cut in zip(pairs, json.loads(kept), strict=True) if is_cut]
+    found.sort(key=lambda pair: -recorded[pair[1].folder].event_count)
+    # Of one trace the first pair is the last that is put in.
+    return {cut.folder: whole for cut, whole in reversed(found)}
+
+
+def _may_be_cut(cut: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, _Recorded]) -> bool:
+    """Return whether a trace may be the beginning of another; one cut before its clock's base counts from zero."""
+    part, full = recorded[cut.folder], recorded[whole.folder]
+    if part.event_count >= full.event_count or part.base_ns not in (None, full.base_ns):
+        return False
+    if part.first_ns is None or part.last_ns is None or full.first_ns is None or full.last_ns is None:
+        return False
+    is_same = None in (cut.rank, whole.rank) or cut.rank == whole.rank
+    start, end = (ns - (part.base_ns or 0) + (full.base_ns or 0) for ns in (part.first_ns, part.last_ns))
+    return is_same and part.host in (None, full.host) and full.first_ns <= start and end <= full.last_ns
+
+
+# The position of an event in its file is its id, so that a copy's first events have those of the whole.
+_EVENTS = """
+    SELECT slice_id AS id, start_ns - $base_{0} AS start_ns, name FROM read_parquet($slices_{0})
+    UNION ALL
+    SELECT op_id, start_ns - $base_{0}, name FROM read_parquet($ops_{0})
+"""
+_FIRST_EVENT = f"FROM ({_EVENTS.format('cut')}) ORDER BY id LIMIT 1"
+_LACKED = f"""
+    WITH cut AS ({_EVENTS.format("cut")} UNION ALL SELECT DISTINCT -1, 0, pid FROM read_parquet($threads_cut)),
+    whole AS ({_EVENTS.format("whole")} UNION ALL SELECT DISTINCT -1, 0, pid FROM read_parquet($threads_whole))
+    SELECT 1
+    FROM cut
+    ANTI JOIN whole
+           ON whole.id = cut.id
+          AND whole.start_ns = cut.start_ns
+          AND whole.name IS NOT DISTINCT FROM cut.name
+    LIMIT 1
+"""
+
+
+def _cut_pairs(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) -> list[bool]:
+    """Return of each pair whether the events of the first all are the second's, in the same processes."""
+    import duckdb
+
+    def named(folder: Path, name: str, *, with_threads: bool) -> dict[str, object]:
+        files = {"slices": "host_slices", "ops": "gpu_ops"} | ({"threads": "threads"} if with_threads else {})
+        paths = {f"{key}_{name}": str(folder / f"{table}.parquet") for key, table in files.items()}
+        return {**paths, f"base_{name}": bases[folder]}
+
+    with duckdb.connect() as database:
+        first = {
+            folder: database.execute(_FIRST_EVENT, named(folder, "cut", with_threads=False)).fetchone()
+            for folder in dict.fromkeys(folder for pair in pairs for folder in pair)
+        }
+        return [
+            first[cut] is not None
+            and first[cut] == first[whole]
+            and database.execute(
+                _LACKED, named(cut, "cut", with_threads=True) | named(whole, "whole", with_threads=True)
+            ).fetchone()
+            is None
+            for cut, whole in pairs
+        ]
+
+
+def _without_others(
+    traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded], wholes: Mapping[Path, StoredTrace]
+) -> Contents:
+    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, second and cut copies
+    of a trace, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
     """
     kept: list[StoredTrace] = []
     captures: list[StoredTrace] = []
@@ -177,6 +255,9 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
             set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
+        elif (whole := wholes.get(trace.folder)) is not None:
+            what = f"is a cut copy of {whole.trace}, which holds all of its events and counts once"
+            set_aside.append(TraceAnalyzerError(what, str(trace.path)))
         else:
             kept.append(trace)
     if set_aside and not kept:
@@ -192,13 +273,15 @@ class _Recorded(NamedTuple):
     host: str | None
     first_ns: int | None
     last_ns: int | None
+    base_ns: int | None
+    event_count: int
     content: str
     role: str
 
 
 def _recorded(opened_store: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
     """Return what each trace was recorded with; read once, as Arrow takes longer to start than all else."""
-    question = "\n".join(["ranks, times and contents", *map(str, parts)])
+    question = "\n".join(["ranks, times, events and contents", *map(str, parts)])
     kept = opened_store.answers.get(question)
     if kept is None:
         kept = json.dumps([_read_recorded(part / "traces.parquet") for part in parts]).encode()

@@ -28,6 +28,17 @@ def test_bandwidth_is_all_bytes_over_all_time_so_long_copies_weigh_more() -> Non
     ]
 
 
+def test_bandwidth_leaves_out_copies_of_unknown_size() -> None:
+    ops = """
+    op_id  kind    start_ns  dur_ns  size_bytes  copy_kind
+    1      memcpy  0         10      1000        HtoD
+    2      memcpy  20        90      -           HtoD
+    """
+    for metric in ("copies", "copies_by_step"):
+        query = f"SELECT size_bytes, sum_ns, bandwidth_bytes_per_s FROM {metric}"
+        assert ask(connect(gpu_ops=ops), query) == [(1000, 100, 1e11)]
+
+
 def test_copies_of_unknown_direction_and_size_have_a_row() -> None:
     con = connect(gpu_ops="op_id  kind    start_ns  dur_ns\n1      memcpy  0         10")
     query = "SELECT copy_kind, src_kind, copy_count, size_bytes, busy_ns, bandwidth_bytes_per_s FROM copies"

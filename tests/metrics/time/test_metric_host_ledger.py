@@ -70,6 +70,21 @@ def test_the_first_of_four_steps_warms_up(tmp_path: Path) -> None:
     assert ledger(tmp_path, events) == {"host.op": 2_000, "host.python": 28_000}
 
 
+def test_a_step_inside_another_is_a_part_of_it(tmp_path: Path) -> None:
+    """Its time is not counted twice: the buckets add up to the window."""
+    inner = [event("ProfilerStep#7", 10, 60, "user_annotation"), event("ProfilerStep#8", 100, 130, "user_annotation")]
+    events = [*steps(100, 200), *inner, event("aten::mm", 20, 50)]
+    assert ledger(tmp_path, events) == {"host.op": 30_000, "host.python": 170_000}
+
+
+@pytest.mark.check
+def test_an_operator_that_calls_python_is_python_of_the_program(tmp_path: Path) -> None:
+    """One on another thread counts where nothing computes."""
+    events = [*steps(100, 200), event("pure_callback.1", 10, 60), event("aten::mm", 70, 90)]
+    events += [event("io_callback.2", 110, 150, thread=3), event("dot", 120, 130, thread=4)]
+    assert ledger(tmp_path, events) == {"host.op": 30_000, "host.python": 170_000}
+
+
 @pytest.mark.check
 def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_path: Path) -> None:
     events = [*steps(100, 200), event("aten::mm", 50, 80), event("dot", 70, 120, thread=3)]

@@ -15,4 +15,11 @@ WHERE marks_step(slices.category, slices.raw_category, slices.name)
       SEMI JOIN threads USING (trace_id)
       WHERE is_cut(arguments.args)
   )
+-- A step inside another one is a part of it.
+QUALIFY coalesce(
+    slices.start_ns + slices.dur_ns > max(slices.start_ns + slices.dur_ns) OVER (
+        PARTITION BY threads.trace_id ORDER BY slices.start_ns, slices.dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ),
+    TRUE
+)
 ORDER BY threads.trace_id, slices.start_ns

@@ -293,7 +293,9 @@ def groups_of(items: Column, group: Column) -> Column:
 
 
 def work_batch(count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
-    """Return rows of work; columns that are not given are NULL."""
+    """Return rows of work; columns that are not given are NULL, and so is the size of copies of 0 bytes: none runs."""
+    if "size_bytes" in columns:
+        columns = {**columns, "size_bytes": unless_zero(columns["size_bytes"])}
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type) for field in WORK
     ]

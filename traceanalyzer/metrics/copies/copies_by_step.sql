@@ -14,7 +14,7 @@
 --   size_bytes            BIGINT   bytes; NULL: not recorded
 --   sum_ns                BIGINT   sum of durations
 --   max_ns                BIGINT   longest
---   bandwidth_bytes_per_s DOUBLE   size_bytes / sum_ns; NULL: no time or no bytes were recorded
+--   bandwidth_bytes_per_s DOUBLE   size_bytes / time of the copies whose size is known; NULL: no time or no bytes were recorded
 --   idle_ns               BIGINT   time without compute that the ledger charges to the copy (ledger_rows.blame_id)
 WITH charged AS (
     SELECT trace_id, blame_id AS op_id, sum(dur_ns) AS idle_ns
@@ -33,7 +33,7 @@ SELECT
     TRY_CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(ops.dur_ns) AS BIGINT) AS sum_ns,
     max(ops.dur_ns) AS max_ns,
-    sum(ops.size_bytes) * 1e9 / nullif(sum(ops.dur_ns), 0) AS bandwidth_bytes_per_s,
+    sum(ops.size_bytes) * 1e9 / nullif(sum(ops.dur_ns) FILTER (WHERE ops.size_bytes IS NOT NULL), 0) AS bandwidth_bytes_per_s,
     CAST(coalesce(sum(idle_ns), 0) AS BIGINT) AS idle_ns
 FROM gpu_ops AS ops
 JOIN gpu_op_steps USING (trace_id, op_id)

@@ -5,12 +5,13 @@
 --
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
--- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
+-- the last operator of the thread. A marked step inside another one is a part of it. Each nanosecond of the window has
+-- one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
 -- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
 -- data with other ranks, or in no operator while another thread of the process exchanges; host.op, inside an operator, or
--- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these: the program's own code, and
--- what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
+-- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these, or in Python
+-- that an operator calls (calls_python): the program's own code, and what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
 -- waits for a thread that takes the next batch or compiles.
 --
 -- columns:
@@ -44,18 +45,30 @@ cut_steps AS (
           WHERE marks_step(category, raw_category, name)
       )
 ),
-marked AS (
+marks AS (
     SELECT
         trace_id,
         thread_id,
         start_ns,
         start_ns + dur_ns AS end_ns,
-        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns) AS position,
-        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+        max(start_ns + dur_ns) OVER (
+            PARTITION BY trace_id, thread_id ORDER BY start_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ns
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
     ANTI JOIN cut_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
+),
+marked AS (
+    SELECT
+        trace_id,
+        thread_id,
+        greatest(start_ns, before_ns) AS start_ns,
+        end_ns,
+        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns, end_ns) AS position,
+        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+    FROM marks
+    WHERE before_ns IS NULL OR end_ns > before_ns
 ),
 busy AS (
     SELECT
@@ -102,6 +115,7 @@ held AS (
             WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
             WHEN slices.thread_id <> step_threads.thread_id AND waits_for_input(slices.category, slices.name) THEN 'loader elsewhere'
             WHEN slices.thread_id <> step_threads.thread_id AND compiles_program(slices.name) THEN 'compile elsewhere'
+            WHEN slices.category = 'cpu_op' AND calls_python(slices.name) THEN if(slices.thread_id = step_threads.thread_id, 'callback', 'callback elsewhere')
             WHEN slices.thread_id <> step_threads.thread_id AND slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'elsewhere'
             WHEN slices.thread_id <> step_threads.thread_id THEN NULL
             WHEN waits_for_input(slices.category, slices.name) THEN 'loader'
@@ -133,6 +147,8 @@ instants AS (
         sum(opened) FILTER (WHERE what = 'loader') AS loader_opened,
         sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
         sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
+        sum(opened) FILTER (WHERE what = 'callback') AS callback_opened,
+        sum(opened) FILTER (WHERE what = 'callback elsewhere') AS callback_elsewhere_opened,
         sum(opened) FILTER (WHERE what = 'op') AS op_opened,
         sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
         sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened,
@@ -153,11 +169,13 @@ stretches AS (
             WHEN sum(loader_opened) OVER later > 0 THEN 'host.dataloader'
             WHEN sum(compile_opened) OVER later > 0 THEN 'host.compile'
             WHEN sum(comm_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(callback_opened) OVER later > 0 THEN 'host.python'
             WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
             WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
             WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
             WHEN sum(call_opened) OVER later > 0 AND sum(loader_elsewhere_opened) OVER later > 0 THEN 'host.dataloader'
             WHEN sum(call_opened) OVER later > 0 AND sum(compile_elsewhere_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(callback_elsewhere_opened) OVER later > 0 THEN 'host.python'
             WHEN sum(function_opened) OVER later > 0 THEN 'host.op'
             ELSE 'host.python'
         END AS bucket

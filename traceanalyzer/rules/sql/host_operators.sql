@@ -1,32 +1,14 @@
 -- One row per trace without GPU work and operator that its steps call: its calls there, and its time without the operators
--- inside it, on every thread; the ten largest of each trace.
+-- inside it, on every thread; the ten largest of each trace. Those that only call Python are none.
 WITH ledgers AS (
-    SELECT DISTINCT trace, trace_id, thread_id, step_count
-    FROM host_ledger
-),
-marked AS (
     SELECT
-        slices.trace_id,
-        slices.start_ns,
-        slices.start_ns + slices.dur_ns AS end_ns,
-        row_number() OVER (PARTITION BY slices.trace_id ORDER BY slices.start_ns) AS position,
-        count(*) OVER (PARTITION BY slices.trace_id) AS marked_count
-    FROM host_slices AS slices
-    SEMI JOIN ledgers USING (trace_id, thread_id)
-    WHERE marks_step(slices.category, slices.raw_category, slices.name)
-      -- The step in which the recording stopped is left out.
-      AND (slices.trace_id, slices.slice_id) NOT IN (
-          SELECT (arguments.trace_id, arguments.event_id)
-          FROM event_args AS arguments
-          SEMI JOIN ledgers USING (trace_id)
-          WHERE is_cut(arguments.args)
-      )
-),
-spans AS (
-    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
-    FROM marked
-    WHERE position > 1 OR marked_count < 4
-    GROUP BY trace_id
+        trace,
+        trace_id,
+        min(start_ns) FILTER (WHERE step_count > 0) AS start_ns,
+        max(start_ns + dur_ns) FILTER (WHERE step_count > 0) AS end_ns
+    FROM host_ledger_rows
+    WHERE kept
+    GROUP BY trace, trace_id
 ),
 ops AS (
     SELECT
@@ -38,10 +20,10 @@ ops AS (
         slices.dur_ns
     FROM host_slices AS slices
     JOIN ledgers USING (trace_id)
-    LEFT JOIN spans USING (trace_id)
     WHERE slices.category = 'cpu_op'
-      AND slices.start_ns >= coalesce(spans.start_ns, slices.start_ns)
-      AND slices.start_ns < coalesce(spans.end_ns, slices.start_ns + 1)
+      AND NOT calls_python(coalesce(slices.name, ''))
+      AND slices.start_ns >= coalesce(ledgers.start_ns, slices.start_ns)
+      AND slices.start_ns < coalesce(ledgers.end_ns, slices.start_ns + 1)
 ),
 called AS (
     SELECT trace_id, op_id AS slice_id, sum(dur_ns) AS dur_ns
