@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from trace_event_tables import Tables, read
 
+from traceanalyzer.ingest.trace_events import assemble
+
 CONTEXT = {"context_id": "$$1"}
 
 
@@ -153,3 +155,12 @@ def test_steps_are_marks_with_their_number_and_frames_are_python(host_tables: Ta
         "old_kernel": ("driver", None),
         "hipLaunchKernel": ("runtime", None),
     }
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(9, True), (10, True), (11, False)])
+def test_a_file_that_is_as_long_as_xlas_profiler_writes_says_so(
+    limit: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "_XLA_EVENT_LIMIT", limit)
+    cut = read(document(*(work("fusion", 10.0 * number, number) for number in range(1, 11))))
+    assert ("event-limit" in cut.defects) == is_cut
