@@ -42,6 +42,28 @@ def test_moves_keep_cause_and_direction_and_are_copies_too(tmp_path: Path) -> No
     assert {move["event_id"] for move in moves} < set(found.column("gpu_ops", "op_id"))
 
 
+@pytest.mark.parametrize("device", [None, -1])
+def test_moves_and_faults_that_name_no_device_are_on_that_of_their_context_or_on_none(
+    device: int | None, tmp_path: Path
+) -> None:
+    process = {"globalPid": global_pid(10), "streamId": 0, "correlationId": 0}
+    times = {"start": 500, "end": 520, "bytes": 4096, "srcKind": 7, "dstKind": 7, "copyKind": 11}
+    copies = [
+        {**process, **times, "deviceId": 3, "contextId": 8},
+        {**process, **times, "deviceId": device, "contextId": 8, "start": 501},
+        {**process, **times, "deviceId": device, "contextId": 9, "start": 502},
+    ]
+    fault = {"start": 503, "end": 530, "globalPid": global_pid(10), "deviceId": device, "numberOfPageFaults": 7}
+    found = ingest(tmp_path, {**launched(1), MEMCPY: copies, "CUDA_UM_GPU_PAGE_FAULT_EVENTS": [fault]})
+    rows = sorted(found.rows("managed_memory"), key=lambda row: row["start_ns"])
+    assert [(row["kind"], row["device"]) for row in rows] == [
+        ("move", 3),
+        ("move", 3),
+        ("move", None),
+        ("gpu_fault", None),
+    ]
+
+
 def test_page_faults_have_their_device_or_the_function_that_touched_the_page(tmp_path: Path) -> None:
     strings = [*STRINGS, {"id": 100, "value": "fill(float*)"}]
     of_gpu = {"start": 500, "end": 530, "globalPid": global_pid(10), "deviceId": 0, "numberOfPageFaults": 7}

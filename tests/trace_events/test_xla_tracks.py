@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from trace_event_tables import Tables, read
+
+import traceanalyzer
+from traceanalyzer.ingest.trace_events import assemble
 
 CONTEXT = {"context_id": "$$1"}
 
@@ -153,3 +158,27 @@ def test_steps_are_marks_with_their_number_and_frames_are_python(host_tables: Ta
         "old_kernel": ("driver", None),
         "hipLaunchKernel": ("runtime", None),
     }
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(9, True), (10, True), (11, False)])
+def test_a_file_that_is_as_long_as_xlas_profiler_writes_says_so(
+    limit: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "_XLA_EVENT_LIMIT", limit)
+    cut = read(document(*(work("fusion", 10.0 * number, number) for number in range(1, 11))))
+    assert ("event-limit" in cut.defects) == is_cut
+
+
+@pytest.mark.check
+def test_a_packed_file_of_a_million_events_says_that_others_are_missing(tmp_path: Path) -> None:
+    args = '{"context_id":"$$1","correlation_id":"%d","kernel_details":"regs:32"}'
+    event = '{"ph":"X","pid":3,"tid":13,"ts":%d,"dur":1,"name":"fusion","args":' + args + "}"
+    whole = document(call("PjitFunction(step)", 0, 0))
+    file = tmp_path / "host.trace.json.gz"
+    with gzip.open(file, "wt", compresslevel=1) as stream:
+        stream.write(whole[: whole.rindex("{}]}")])
+        stream.writelines(event % (2 * number, number + 1) + "," for number in range(999_999))
+        stream.write("{}]}")
+    with traceanalyzer.open_run(file, store=tmp_path / "store", attribution=False) as run:
+        assert run.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(999_999,)]
+        assert run.sql("SELECT defect FROM defects").fetchall() == [("event-limit",)]

@@ -4,7 +4,7 @@ CREATE TABLE managed_memory (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     event_id      BIGINT NOT NULL,   -- unique in the trace; of a move the copy's gpu_ops.op_id
     kind          VARCHAR NOT NULL,  -- move, gpu_fault or cpu_fault
-    device        INTEGER,           -- devices.device; NULL: a fault of the CPU
+    device        INTEGER,           -- devices.device; NULL: a fault of the CPU, or not recorded
     start_ns      BIGINT NOT NULL,   -- start
     dur_ns        BIGINT NOT NULL,   -- duration; a fault of the CPU has none
     copy_kind     VARCHAR,           -- of a move: HtoD, DtoH or DtoD
