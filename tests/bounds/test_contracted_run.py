@@ -120,7 +120,7 @@ def test_a_job_with_jitter_is_scanned_exactly() -> None:
 
 @pytest.mark.check
 def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
-    bounds = bounds_of(JITTER)
+    bounds = bounds_of({**JITTER, "steps": 12})  # in fewer steps, one round is exact
     worst, stated = differences(joint(bounds), questions(bounds), rounds=1)
     assert 0 < worst <= stated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nsys_export import MEMCPY, STRINGS, global_pid, ingest, launched
@@ -24,7 +25,7 @@ READ_BACK = {
 
 def test_moves_keep_cause_and_direction_and_are_copies_too(tmp_path: Path) -> None:
     process = {"globalPid": global_pid(10), "deviceId": 0, "contextId": 0, "streamId": 0, "correlationId": 0}
-    times = {"start": 500, "end": 520, "bytes": 4096, "srcKind": 7, "dstKind": 7}
+    times: dict[str, Any] = {"start": 500, "end": 520, "bytes": 4096, "srcKind": 7, "dstKind": 7}
     copies = [
         {**process, **times, "copyKind": 1, "migrationCause": 0},
         {**process, **times, "copyKind": 11, "migrationCause": 2},
@@ -47,13 +48,19 @@ def test_moves_and_faults_that_name_no_device_are_on_that_of_their_context_or_on
     device: int | None, tmp_path: Path
 ) -> None:
     process = {"globalPid": global_pid(10), "streamId": 0, "correlationId": 0}
-    times = {"start": 500, "end": 520, "bytes": 4096, "srcKind": 7, "dstKind": 7, "copyKind": 11}
+    times: dict[str, Any] = {"start": 500, "end": 520, "bytes": 4096, "srcKind": 7, "dstKind": 7, "copyKind": 11}
     copies = [
         {**process, **times, "deviceId": 3, "contextId": 8},
         {**process, **times, "deviceId": device, "contextId": 8, "start": 501},
         {**process, **times, "deviceId": device, "contextId": 9, "start": 502},
     ]
-    fault = {"start": 503, "end": 530, "globalPid": global_pid(10), "deviceId": device, "numberOfPageFaults": 7}
+    fault: dict[str, Any] = {
+        "start": 503,
+        "end": 530,
+        "globalPid": global_pid(10),
+        "deviceId": device,
+        "numberOfPageFaults": 7,
+    }
     found = ingest(tmp_path, {**launched(1), MEMCPY: copies, "CUDA_UM_GPU_PAGE_FAULT_EVENTS": [fault]})
     rows = sorted(found.rows("managed_memory"), key=lambda row: row["start_ns"])
     assert [(row["kind"], row["device"]) for row in rows] == [
