@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.answers.top_questions import NO_PEAKS
-from traceanalyzer.text.words import percent, ranges
+from traceanalyzer.text.words import is_tpu, percent, ranges
+
+if TYPE_CHECKING:
+    import duckdb
+
+# One row per device with GPU work, ranks in their order.
+QUERY = """
+SELECT used.*, devices.name
+FROM flops_utilisation AS used
+LEFT JOIN canonical.devices AS devices USING (trace_id, device)
+ORDER BY rank NULLS LAST, trace_id, device
+"""
 
 # Operations of the rest may be products, too: from this share of known work on they change little.
 MOSTLY_KNOWN = 0.95
-_MEANING = "of the peak rate over the analyzed time; HFU counts what is computed again in the backward pass, too"
+_MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
     "unknown peak": NO_PEAKS[:1].lower() + NO_PEAKS[1:].removesuffix("."),
     "unknown work": "operations are known for less than half of the GPU time",
+    "too many events": "not computed for so large a run; `sql RUN 'FROM flops_utilisation'` computes them",
     "above peak": "more operations than the device can do: its model, clock or a type is not what is assumed",
 }
 
@@ -29,6 +41,7 @@ class FlopsUse:
     hfu: tuple[float, float] | None
     known_share: float
     reason: str | None = None
+    time: str = "the analyzed time"
 
     @property
     def words(self) -> str:
@@ -43,12 +56,19 @@ class FlopsUse:
         """Say what the numbers are of, and what they leave open."""
         if self.mfu is None or self.hfu is None:
             return ""
-        notes = [_MEANING]
+        notes = [_MEANING.format(time=self.time)]
         if self.hfu[0] < self.hfu[1]:
             notes.append("a range where an attention's mask was not recorded: causal, or full")
         if self.known_share < MOSTLY_KNOWN:
             notes.append(f"operations are known for {percent(self.known_share)} of the GPU time")
         return "; ".join(notes)
+
+
+def flops_uses_in(con: duckdb.DuckDBPyConnection) -> list[FlopsUse]:
+    """Return the use of the run of a connection, see `flops_uses`."""
+    result = con.execute(QUERY)
+    columns = [column[0] for column in result.description or ()]
+    return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])
 
 
 def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
@@ -72,7 +92,9 @@ def _use(place: str, rows: Sequence[Mapping[str, Any]]) -> FlopsUse:
     def bound(column: str) -> float:
         return float(sum(row[column] * row["wall_ns"] for row in rows) / wall_ns)
 
-    return FlopsUse(place, (bound("mfu_least"), bound("mfu_most")), (bound("hfu_least"), bound("hfu_most")), known)
+    mfu, hfu = ((bound(f"{which}_least"), bound(f"{which}_most")) for which in ("mfu", "hfu"))
+    time = "the whole trace" if is_tpu(rows[0].get("name")) else FlopsUse.time
+    return FlopsUse(place, mfu, hfu, known, time=time)
 
 
 def _span(bounds: tuple[float, float]) -> str:

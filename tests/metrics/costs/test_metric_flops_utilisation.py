@@ -100,3 +100,9 @@ def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
     unknown = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"))
     whole, *_ = flops_uses([_row(0), _row(1, **unknown, reason="unknown peak")])
     assert whole.words.startswith("MFU and HFU unknown: the peaks of the device are not known: --device NAME")
+
+
+def test_numbers_of_a_tpu_are_over_the_whole_trace() -> None:
+    (tpu,), (gpu,) = flops_uses([_row(0, name="TPU v6e")]), flops_uses([_row(0, name="NVIDIA H100 80GB HBM3")])
+    assert tpu.note.startswith("of the peak rate over the whole trace;")
+    assert gpu.note.startswith("of the peak rate over the analyzed time;")

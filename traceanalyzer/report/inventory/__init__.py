@@ -73,12 +73,12 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
 
 
 def _flops(con: duckdb.DuckDBPyConnection, traces: list[Row]) -> list[Row]:
-    """Return how much of their peak rate devices reached; nothing of a run that is so large that this takes long."""
-    from traceanalyzer.answers.flops import flops_uses
+    """Return how much of their peak rate devices reached, or that it would take long to say for so large a run."""
+    from traceanalyzer.answers.flops import FlopsUse, flops_uses_in
 
-    if sum(trace["event_count"] for trace in traces) > MOST_EVENTS_OF_FLOPS:
-        return []
-    return [asdict(use) | {"words": use.words, "note": use.note} for use in flops_uses(_rows(con, "flops"))]
+    is_large = sum(trace["event_count"] for trace in traces) > MOST_EVENTS_OF_FLOPS
+    uses = [FlopsUse("run", None, None, 0.0, "too many events")] if is_large else flops_uses_in(con)
+    return [asdict(use) | {"words": use.words, "note": use.note} for use in uses]
 
 
 def query(name: str) -> str:
