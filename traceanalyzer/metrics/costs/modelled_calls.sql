@@ -3,7 +3,7 @@
 -- Where operators with models call each other, only the outermost counts, as both describe the same work. But an operator
 -- that calls itself once with the same shapes only prepares this call: autocast writes an operator with the types that it
 -- gets, the casts inside, and the operator again with the types that run. The inner call counts, and the casts for
--- themselves. Operators that a compiler runs on tensors without data (inside a range of torch.compile's compilation,
+-- themselves; but not where it has a tensor in the place of a number that the outer call was given. Operators that a compiler runs on tensors without data (inside a range of torch.compile's compilation,
 -- without GPU work inside it) are no calls. Calls that a capture shows in a replayed graph (captured_calls) count in each
 -- replay that holds all of their work.
 --
@@ -51,10 +51,11 @@ WITH candidates AS MATERIALIZED (
     JOIN operator_models AS models ON models.operator = operator_base(calls.name)
     WHERE calls.is_whole
 ),
-preparing AS (
+nested AS MATERIALIZED (
     SELECT
         outside.trace_id,
-        outside.slice_id
+        outside.slice_id,
+        inside.slice_id AS inner_id
     FROM candidates AS inside
     JOIN candidates AS outside
       ON outside.trace_id = inside.trace_id
@@ -63,8 +64,22 @@ preparing AS (
      AND outside.input_shapes IS NOT DISTINCT FROM inside.input_shapes
     -- An operator that launches the graph is no call of what the graph does.
     WHERE (outside.launch_id IS NULL) = (inside.launch_id IS NULL)
-    GROUP BY outside.trace_id, outside.slice_id
-    HAVING count(*) = 1
+),
+with_numbers AS (
+    SELECT trace_id, event_id
+    FROM canonical.event_args
+    WHERE event_id IN (SELECT unnest([slice_id, inner_id]) FROM nested)
+      AND contains(args ->> '$."Input type"', '"Scalar"')
+),
+preparing AS (
+    SELECT nested.trace_id, nested.slice_id
+    FROM nested
+    LEFT JOIN with_numbers AS outer_numbers
+           ON outer_numbers.trace_id = nested.trace_id AND outer_numbers.event_id = nested.slice_id
+    LEFT JOIN with_numbers AS inner_numbers
+           ON inner_numbers.trace_id = nested.trace_id AND inner_numbers.event_id = nested.inner_id
+    GROUP BY nested.trace_id, nested.slice_id
+    HAVING count(*) = 1 AND (count(outer_numbers.event_id) = 0 OR count(inner_numbers.event_id) > 0)
 ),
 placed AS (
     SELECT
