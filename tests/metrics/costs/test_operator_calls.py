@@ -49,6 +49,25 @@ def test_of_an_operator_that_autocast_writes_twice_the_inner_counts() -> None:
     assert rows == [(2, "aten::copy_", None, None, 30), (3, "aten::bmm", "c10::BFloat16", FLOPS, 40)]
 
 
+# div (tensor, number)  |---------------------|      gpu  kernel
+# div (tensor, tensor)         |------|
+@pytest.mark.parametrize(("inner", "counts"), [("long int", 1), ("Scalar", 2)])
+def test_an_operator_that_was_given_a_number_counts_outside_where_it_becomes_a_tensor(inner: str, counts: int) -> None:
+    shapes = "[[10,512],[]]"
+    calls = [
+        operator(1, "aten::div", 0, 100, input_shapes=shapes),
+        operator(2, "aten::div", 50, 90, 1, input_shapes=shapes),
+        {"slice_id": 3, "start_ns": 60, "dur_ns": 2, "op_id": 2, **LAUNCH},
+    ]
+    args = [
+        {"event_id": number, "args": json.dumps({"Input type": ["c10::BFloat16", second]})}
+        for number, second in ((1, "Scalar"), (2, inner))
+    ]
+    ops = [{"op_id": 10, "kind": "kernel", "start_ns": 70, "dur_ns": 40, "launch_id": 3}]
+    con = connect("FROM operator_costs", host_slices=calls, event_args=args, gpu_ops=ops)
+    assert ask(con, "SELECT slice_id, size_bytes, dur_ns FROM operator_costs") == [(counts, 2 * 2 * 5120, 40)]
+
+
 def test_an_operator_three_times_inside_itself_is_the_innermost() -> None:
     nested = [
         operator(1, "aten::bmm", 0, 100),

@@ -3,9 +3,9 @@
 -- Where operators with models call each other, only the outermost counts, as both describe the same work. But an operator
 -- that calls itself once with the same shapes only prepares this call: autocast writes an operator with the types that it
 -- gets, the casts inside, and the operator again with the types that run. The inner call counts, and the casts for
--- themselves; but not where it has a tensor in the place of a number that the outer call was given. Operators that a compiler runs on tensors without data (inside a range of torch.compile's compilation,
--- without GPU work inside it) are no calls. Calls that a capture shows in a replayed graph (captured_calls) count in each
--- replay that holds all of their work.
+-- themselves; but not where it has a tensor in the place of a number that the outer call was given. Operators that a
+-- compiler runs on tensors without data (inside a range of torch.compile's compilation, without GPU work inside it) are no
+-- calls. Calls that a capture shows in a replayed graph (captured_calls) count in each replay that holds all of their work.
 --
 -- columns:
 --   trace_id   INTEGER  traces.trace_id

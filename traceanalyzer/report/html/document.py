@@ -66,7 +66,7 @@ def document(name: str, parts: Sequence[Part], data: dict[str, Any] | None = Non
 
 
 def json_markup(value: Any) -> Markup:
-    """Return JSON that can stand in a script element: no `<` in it can end the element or begin a comment."""
+    """Return JSON that can stand in a script element: no `<` or `>` in it can end the element or a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(
         text.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
