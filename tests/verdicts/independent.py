@@ -43,8 +43,8 @@ class Raw:
 
 
 def read(path: Path) -> list[Raw]:
-    """Read every file of a trace."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    """Read every file of a trace; a store that a diagnosis left beside them is none."""
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     return [read_nsys(file) if file.suffix == ".sqlite" else read_kineto(file) for file in files]
 
 
