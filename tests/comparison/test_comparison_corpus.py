@@ -9,13 +9,15 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import corpus_path
+from conftest import corpus_path, corpus_runs
 from test_comparison_differences import check_exact
+from tiers import TIER
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import check_diff
 from traceanalyzer.comparison.loading import summarize
 from traceanalyzer.comparison.summary import Summary, read_summaries, text_of
+from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.budgets import Budget
 from traceanalyzer.settings.settings import NO_SETTINGS
@@ -24,6 +26,8 @@ MS = 1e6
 BASE = "kineto/resnet50_num_workers_0/worker0.{}.pt.trace.json.gz"
 NEW = "more/resnet50_num_workers_4/worker0.{}.pt.trace.json.gz"
 MOST_BYTES = 60_000
+# All pairs are compared in the nightly tier; pairs of one run of so many in the check.
+CHECKED_OF_RUNS = 8
 # Every budget that compares with the base, at its strictest.
 NO_CHANGE = (
     Budget("step", "slower", 0.0),
@@ -39,34 +43,37 @@ def summarized(path: Path, store: Path) -> Summary:
         return summarize(run, run.diagnose(settings=NO_SETTINGS))
 
 
-def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
-    corpus: Path, root: Path, tmp_path: Path, store_of: Callable[[Path], Path]
+@pytest.mark.check
+@pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
+def test_every_run_is_the_same_as_itself(
+    path: Path,
+    root: Path,
+    tmp_path: Path,
+    store_of: Callable[[Path], Path],
+    diagnosis_of: Callable[[Path], Diagnosis],
 ) -> None:
-    schema = json.loads((root / "docs" / "summary.schema.json").read_text(encoding="utf-8"))
-    traces = [
-        path
-        for part in ("kineto", "nsys", "more")
-        for path in sorted((corpus / part).iterdir())
-        if path.name != "README.md" and not path.name.startswith(".")
-    ]
-    summaries = []
-    for number, path in enumerate(traces):
-        summary = summarized(path, store_of(path))
-        text = text_of([summary])
-        assert len(text.encode()) <= MOST_BYTES, path.name
-        jsonschema.validate(json.loads(text), schema)
-        file = tmp_path / f"{number}.json"
-        file.write_text(text, encoding="utf-8")
-        assert read_summaries(file) == [summary], path.name
-        summaries.append(summary)
-    for one in summaries:
-        diff = compare([one], [one])
-        assert (diff.judgement.verdict, diff.delta_ns) == ("same", 0), one.label
-        assert not any(row.delta_ns for row in diff.ledger), one.label
-        assert not any(row.delta_ns for row in (*diff.kernels.rows, *diff.operators.rows)), one.label
-        assert {item.state for item in diff.findings} <= {"same"}, one.label
-        budgets = NO_CHANGE + (NO_OTHER_KERNELS if one.kernels.rows else ())
-        assert check_diff(diff, budgets, ["any"]).exit_code() == 0, one.label
+    with open_run(path, store=store_of(path)) as run:
+        one = summarize(run, diagnosis_of(path))
+    text = text_of([one])
+    assert len(text.encode()) <= MOST_BYTES
+    jsonschema.validate(
+        json.loads(text), json.loads((root / "docs" / "summary.schema.json").read_text(encoding="utf-8"))
+    )
+    (tmp_path / "summary.json").write_text(text, encoding="utf-8")
+    assert read_summaries(tmp_path / "summary.json") == [one]
+    diff = compare([one], [one])
+    assert (diff.judgement.verdict, diff.delta_ns) == ("same", 0)
+    assert not any(row.delta_ns for row in diff.ledger)
+    assert not any(row.delta_ns for row in (*diff.kernels.rows, *diff.operators.rows))
+    assert {item.state for item in diff.findings} <= {"same"}
+    budgets = NO_CHANGE + (NO_OTHER_KERNELS if one.kernels.rows else ())
+    assert check_diff(diff, budgets, ["any"]).exit_code() == 0
+
+
+def test_every_pair_of_runs_adds_up(corpus: Path, store_of: Callable[[Path], Path]) -> None:
+    runs = sorted(corpus_runs())[:: 1 if TIER == "nightly" else CHECKED_OF_RUNS]
+    summaries = [summarized(path, store_of(path)) for path in runs]
+    assert len(summaries) > 1
     for base, new in itertools.combinations(summaries, 2):
         check_exact(compare([base], [new]), compare([new], [base]))
 
