@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.attribution import READS, Matched, RankTables, attribute
 from traceanalyzer.attribution.arrow_columns import array_of
-from traceanalyzer.attribution.matching_calls import Place
-from traceanalyzer.attribution.matching_collectives import CommWaits
+from traceanalyzer.attribution.matching_collectives import CommWaits, Place
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.run_tables import Owned
 from traceanalyzer.errors import TraceAnalyzerError
