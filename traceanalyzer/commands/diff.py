@@ -151,7 +151,7 @@ def diff(
         check_installed("--also xlsx")
     from traceanalyzer.comparison.comparing import compare
     from traceanalyzer.comparison.gate import check_diff
-    from traceanalyzer.comparison.sides import CompareOptions
+    from traceanalyzer.comparison.summary import CompareOptions
 
     settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
     if "budget" in fail_on and settings is not None and not settings.budgets:
