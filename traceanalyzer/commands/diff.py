@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.gating import tell_gate
+from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, summary_options, tell_gate
 from traceanalyzer.commands.opening import RunPath
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
-from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 

@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
-from traceanalyzer.commands.output import written, written_bytes
-from traceanalyzer.commands.targets import output_option
+from traceanalyzer.commands.output import output_option, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.words import size
 
