@@ -69,7 +69,7 @@ def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_
     What is done is not done again.
     """
     from traceanalyzer.attribution.options import AttributionOptions
-    from traceanalyzer.opening.parts import Share, do_part
+    from traceanalyzer.opening.planning import Share, do_part
 
     if index >= of:
         raise TraceAnalyzerError(f"there is no part {index} of {of}", "--index", "parts are numbered from 0 on")

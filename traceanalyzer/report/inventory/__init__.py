@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.text.secrets import redacted
+from traceanalyzer.text.visible import redacted
 from traceanalyzer.text.words import counted, percent, ranges
 
 if TYPE_CHECKING:
