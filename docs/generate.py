@@ -14,7 +14,7 @@ from pathlib import Path
 from pages.parts import ROOT, generated
 
 from traceanalyzer.cli import cli
-from traceanalyzer.commands.man import manual_page
+from traceanalyzer.commands.help import manual_page
 
 MANUAL_PAGE = ROOT / "docs" / "traceanalyzer.1"
 _PART = re.compile(r"(?P<begin><!-- begin (?P<name>.+?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)

@@ -47,9 +47,9 @@ _FORMER = {
     "part": "store part",
 }
 # What people try before options, and what packages of systems call: by their modules.
-_ASIDE = {"help": "help", "version": "help", "man": "man", "completion": "completion"}
+_ASIDE = dict.fromkeys(("help", "version", "man", "completion"), "help")
 _SHOWN = [name for names in _SECTIONS.values() for name in names]
-_COMMANDS = dict.fromkeys(_SHOWN) | dict.fromkeys(_FORMER) | _ASIDE
+_COMMANDS = {name: name for name in _SHOWN} | {name: words.split()[0] for name, words in _FORMER.items()} | _ASIDE
 # Words that people try, with the command that answers.
 SYNONYMS = {
     "analyse": "diagnose",
@@ -98,7 +98,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
         """Return the command of a name, a former one too, or None."""
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name] or cmd_name}")
+            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name]}")
             command: click.Command = getattr(module, "help_" if cmd_name == "help" else cmd_name)
             _show_whole_summary(command)
             self.add_command(command)

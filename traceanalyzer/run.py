@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from traceanalyzer.answers.run_table import RunTable
+from traceanalyzer.answers.shown import RunTable
 from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -29,7 +29,7 @@ from traceanalyzer.store.store import Store
 if TYPE_CHECKING:
     import duckdb
 
-    from traceanalyzer.answers.what_if import ShownAnswer
+    from traceanalyzer.answers.shown import ShownAnswer
     from traceanalyzer.attribution.replay.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
     from traceanalyzer.rules import Explanation
@@ -152,7 +152,7 @@ class Run:
         With `at_roof` each operator takes its floor: the least time that the device's data sheet allows. All changes
         apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
-        from traceanalyzer.answers.what_if import ShownAnswer
+        from traceanalyzer.answers.shown import ShownAnswer
         from traceanalyzer.attribution.replay.what_if import Change, causes_named, parse_faster, what_if
 
         if not (removed or faster or at_roof):
@@ -236,7 +236,7 @@ class Run:
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
     def _counted(self, project: Settings) -> KernelCounters:
-        from traceanalyzer.answers.kernel_counters import QUERIES, kernel_counters_of
+        from traceanalyzer.answers.utilisation import QUERIES, kernel_counters_of
 
         with self._connect(project, QUERIES) as connection:
             return kernel_counters_of(connection)

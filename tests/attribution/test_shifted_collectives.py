@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from traceanalyzer.attribution.matching_calls import Call, in_order
+from traceanalyzer.attribution.matching_collectives import Call, in_order
 
 US = 1_000
 EXCHANGE = ("alltoall", "Float", 1 << 20, 1 << 20)

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from processes import machine, own_peak_mb
 
 from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
-from traceanalyzer.attribution.replay.reduced_run import ReducedRun
 from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
 

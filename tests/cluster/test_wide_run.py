@@ -18,9 +18,9 @@ from tiers import needed
 from workloads.wide_jobs import wide_job
 
 from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
 from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
-from traceanalyzer.attribution.replay.reduced_run import ReducedRun
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
@@ -36,7 +36,7 @@ setattr(resolve_name(place), name, lambda *_, **__: os.kill(os.getpid(), signal.
 from traceanalyzer.cli import main
 main(sys.argv[2:])
 """
-SCAN = "traceanalyzer.attribution.replay.reduced_run:ReducedRun.leads"
+SCAN = "traceanalyzer.attribution.replay.all_ranks:ReducedRun.leads"
 SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
 
 

@@ -17,7 +17,7 @@ from generate import MANUAL_PAGE
 import traceanalyzer
 from traceanalyzer.cli import SYNONYMS, cli, main
 from traceanalyzer.commands import COMPLETION_VARIABLE
-from traceanalyzer.commands.man import manual_page
+from traceanalyzer.commands.help import manual_page
 
 SAMPLE = "sample_traces/slow_loader"
 

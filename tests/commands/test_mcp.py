@@ -20,8 +20,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
-from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
-from traceanalyzer.serving.folders import served_folders
+from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded, served_folders
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

@@ -13,8 +13,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import limits
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.serving import workers
-from traceanalyzer.serving.answers import Answers
-from traceanalyzer.serving.folders import served_folders
+from traceanalyzer.serving.answers import Answers, served_folders
 from traceanalyzer.serving.workers import ToolFailedError, Worker
 
 pytestmark = pytest.mark.check  # processes start

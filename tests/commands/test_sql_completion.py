@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.query.completion import completions
+from traceanalyzer.commands.sql import completions
 
 TABLES = {"gpu_ops": ["op_id", "name", "dur_ns"], "gpu_op_steps": ["step"], "steps": ["step", "dropped"]}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.cli import main
-from traceanalyzer.commands.targets import check_target
+from traceanalyzer.commands.output import check_target
 from traceanalyzer.errors import TraceAnalyzerError
 
 EVENTS = [

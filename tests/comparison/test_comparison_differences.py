@@ -11,8 +11,7 @@ from tiers import examples
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.differences import named_difference, plain_name, whole_ns
-from traceanalyzer.comparison.sides import CompareOptions, Named
-from traceanalyzer.comparison.summary import Summary
+from traceanalyzer.comparison.summary import CompareOptions, Named, Summary
 
 steps = st.lists(st.floats(0.001, 900), min_size=1, max_size=5)
 waits = st.dictionaries(st.sampled_from(["host.dataloader", "host.op", "dev.dispatch"]), st.floats(0, 0.0003))

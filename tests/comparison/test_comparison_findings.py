@@ -9,8 +9,7 @@ from typing import Any
 from drawn_summaries import FINGERPRINT, MS, capture, finding
 
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.sides import CompareOptions
-from traceanalyzer.comparison.summary import DeviceTimes, RunTimes, Summary
+from traceanalyzer.comparison.summary import CompareOptions, DeviceTimes, RunTimes, Summary
 
 LOADER = finding()
 

@@ -17,7 +17,7 @@ from tiers import examples
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.comparing import compare
 from traceanalyzer.comparison.gate import check_diff
-from traceanalyzer.comparison.judging import judge
+from traceanalyzer.comparison.statistics import judge
 from traceanalyzer.comparison.summary import DeviceTimes
 from traceanalyzer.errors import TraceAnalyzerError
 

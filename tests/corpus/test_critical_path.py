@@ -19,9 +19,8 @@ from tiers import examples
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.hta import critical_path
+from traceanalyzer.hta import critical_path, longest_path
 from traceanalyzer.hta.edges import Edge
-from traceanalyzer.hta.path import longest_path
 from traceanalyzer.run import Run
 
 __all__ = ["run_of"]

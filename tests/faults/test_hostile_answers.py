@@ -16,8 +16,7 @@ from tiers import needed
 
 import traceanalyzer as ta
 from traceanalyzer.cli import main
-from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers
-from traceanalyzer.serving.folders import served_folders
+from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, served_folders
 from traceanalyzer.serving.server import TOOLS
 from traceanalyzer.serving.workers import ToolFailedError, explained
 

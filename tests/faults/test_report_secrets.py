@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.text.secrets import MASK, masked, redacted
-from traceanalyzer.text.visible import visible
+from traceanalyzer.text.visible import MASK, masked, redacted, visible
 
 SHOWN = "swordfish-4711"
 

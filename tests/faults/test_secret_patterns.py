@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from traceanalyzer.text.secrets import MASK, masked, redacted
+from traceanalyzer.text.visible import MASK, masked, redacted
 
 SHOWN = "swordfish-4711"
 

@@ -30,7 +30,7 @@ from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.facts import count_diagnostics
-from traceanalyzer.text.secrets import MASK
+from traceanalyzer.text.visible import MASK
 
 
 def test_times_are_utc_where_the_session_says_when_it_began(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from conftest import corpus_runs
 from report_diagnoses import MS, sick
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
+from traceanalyzer.diagnosis.shares import unexplained_rest
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS

@@ -20,7 +20,7 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer
 from traceanalyzer.cli import main
-from traceanalyzer.commands.summaries import OpeningOptions, load_summaries
+from traceanalyzer.commands.comparing import OpeningOptions, load_summaries
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.locating import STORE_NAME, locate_store
@@ -345,9 +345,9 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import duckdb, pyarrow.parquet
-import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.commands.ingest
+import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.commands.store
 from traceanalyzer.cli import main
-from traceanalyzer.commands.summaries import OpeningOptions, load_summaries
+from traceanalyzer.commands.comparing import OpeningOptions, load_summaries
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))

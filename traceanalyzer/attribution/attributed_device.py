@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
 from traceanalyzer.attribution.buckets import CODE, HOST, Flags, Ints
-from traceanalyzer.attribution.host.batch_fetches import find_batch_fetches
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
 from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
-from traceanalyzer.attribution.host.launch_queue import find_full_queue
+from traceanalyzer.attribution.host.queues import find_batch_fetches, find_full_queue
 from traceanalyzer.attribution.ledger.dependencies import find_dependencies
 from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching_collectives import CommWaits

@@ -19,8 +19,7 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, coded, nam
 from traceanalyzer.attribution.attributed_device import AttributedDevice, Blames, attribute_trace
 from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
-from traceanalyzer.attribution.matching_calls import Place
-from traceanalyzer.attribution.matching_collectives import CommWaits, Member, match_collectives, waits_of
+from traceanalyzer.attribution.matching_collectives import CommWaits, Member, Place, match_collectives, waits_of
 from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
 from traceanalyzer.attribution.replay.events import NO_LIMIT

@@ -17,10 +17,9 @@ from shutil import which
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.ingesting import LostWorkerError
+from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode
 from traceanalyzer.opening.planning import ClusterAddress
-from traceanalyzer.opening.same_code import RunningCode
-from traceanalyzer.text.secrets import masked
+from traceanalyzer.text.visible import masked
 from traceanalyzer.text.words import counted
 
 if TYPE_CHECKING:

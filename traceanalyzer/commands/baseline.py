@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.commands.opening import RunPath
-from traceanalyzer.commands.output import written
-from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
-from traceanalyzer.commands.targets import TargetFile, check_before_work, force_option
+from traceanalyzer.commands.output import TargetFile, check_before_work, force_option, written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.visible import visible
 

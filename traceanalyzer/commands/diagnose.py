@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.gating import check_budgets, tell_gate
+from traceanalyzer.commands.comparing import check_budgets, tell_gate
 from traceanalyzer.commands.opening import (
     RunOptions,
     cluster_options,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.gating import tell_gate
+from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, summary_options, tell_gate
 from traceanalyzer.commands.opening import RunPath
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
-from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
@@ -151,7 +150,7 @@ def diff(
         check_installed("--also xlsx")
     from traceanalyzer.comparison.comparing import compare
     from traceanalyzer.comparison.gate import check_diff
-    from traceanalyzer.comparison.sides import CompareOptions
+    from traceanalyzer.comparison.summary import CompareOptions
 
     settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
     if "budget" in fail_on and settings is not None and not settings.budgets:

@@ -14,15 +14,14 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
-from traceanalyzer.commands.output import written, written_bytes
-from traceanalyzer.commands.targets import output_option
+from traceanalyzer.commands.output import output_option, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.words import size
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.exports import TracePart
     from traceanalyzer.exports.overlay import Overlay
-    from traceanalyzer.exports.part import TracePart
     from traceanalyzer.run import Run
 
 # The least that packs well: the time of an export is that of packing.
@@ -68,7 +67,7 @@ def perfetto(
     The bytes of a JSON trace stay as they are behind these tracks. Several ranks make a tar file: one trace for each,
     and a manifest by which Perfetto 58 or newer shows them on one timeline.
     """
-    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports import parts_of
 
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
@@ -173,12 +172,12 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
     the host and one of devices. The path leaves out the time between top-level operators and in waits. For what limits
     a run, ask `diagnose`.
     """
-    from traceanalyzer.exports.critical_path import (
+    from traceanalyzer.exports import parts_of
+    from traceanalyzer.exports.overlay import (
         critical_path_overlay,
         critical_path_words,
         write_critical_path_table,
     )
-    from traceanalyzer.exports.part import parts_of
     from traceanalyzer.hta import critical_path as path_of
 
     with opened(options) as (run, activity):
@@ -231,7 +230,7 @@ def replay(options: RunOptions, output: Path, operator: str, row: int) -> None:
 @_part
 def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None) -> None:
     """Write host stacks and streams for https://www.speedscope.app, one profile for each thread that launches."""
-    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports import parts_of
     from traceanalyzer.exports.stacks import write_speedscope
 
     with opened(options) as (run, activity):
@@ -257,7 +256,7 @@ def folded(
     options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, weight: str
 ) -> None:
     """Write host stacks as lines `thread;frame;frame ns`, for flamegraph.pl and the like."""
-    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports import parts_of
     from traceanalyzer.exports.stacks import write_folded
 
     with opened(options) as (run, activity):

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written, written_bytes
-from traceanalyzer.commands.targets import output_option
+from traceanalyzer.commands.output import output_option, written, written_bytes
 from traceanalyzer.report import formats
 
 OF = ("device", "host", "idle", "memory")

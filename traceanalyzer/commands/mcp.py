@@ -21,7 +21,7 @@ def mcp(folder: tuple[Path, ...]) -> None:
     \b
     {"command": "traceanalyzer", "args": ["mcp", "/data/runs"]}
     """
-    from traceanalyzer.serving.folders import served_folders
+    from traceanalyzer.serving.answers import served_folders
 
     served = served_folders(folder)
     if find_spec("mcp") is None:

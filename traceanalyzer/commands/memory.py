@@ -40,7 +40,7 @@ def memory(options: RunOptions, layout: str | None, output: Path | None) -> None
 def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> None:
     format_ = formats.chosen(layout, output, FORMATS)
     with opened(options) as (run, activity):
-        from traceanalyzer.answers.memory_of_run import memory_of_run
+        from traceanalyzer.report.screens.memory import memory_of_run
 
         activity.phase("adding up memory")
         answer, name = memory_of_run(run.connection), run.name

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.completion import completes, metric_names
+from traceanalyzer.commands.help import completes, metric_names
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.targets import check_target, force_option
+from traceanalyzer.commands.output import check_target, force_option
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import visible

@@ -1,9 +1,11 @@
-"""`traceanalyzer sql`: query a run in SQL."""
+"""`traceanalyzer sql`: query a run in SQL, also at a prompt that completes tables and their columns."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -18,6 +20,38 @@ from traceanalyzer.query.limits import query_error
 
 if TYPE_CHECKING:
     import duckdb
+
+
+# The letters at which a shell's word ends.
+DELIMITERS = " \t\n,;()=<>+-*/'\""
+KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "USING", "DESC", "NULLS LAST"),
+    *("count", "sum", "min", "max", "avg", "CASE WHEN", "THEN", "ELSE", "END", "AND", "NOT", "IS NULL", "DISTINCT"),
+)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WANTS_TABLE = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|SUMMARIZE|\.columns)|\bFROM\s+[\w\s,]*,)\s*$", re.IGNORECASE)
+
+
+def completions(before: str, word: str, tables: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what a word may become, by name; `before` is the statement up to it, `tables` has columns by table."""
+    owner, dot, start = word.rpartition(".")
+    if dot:
+        return [f"{owner}.{name}" for name in sorted(tables.get(owner, ())) if _begins(name, start)]
+    if _WANTS_TABLE.search(before):
+        return sorted(name for name in tables if _begins(name, word))
+    named = [name for name in _WORD.findall(before) if name in tables]
+    columns = {column for name in named for column in tables[name]}
+    if not named and not word:
+        return []
+    # Before FROM is written, any column may be meant.
+    known = columns or {column for names in tables.values() for column in names}
+    keywords = {name for name in KEYWORDS if _begins(name, word)} if word else set()
+    return sorted({name for name in (*known, *tables) if _begins(name, word)} | keywords)
+
+
+def _begins(name: str, start: str) -> bool:
+    return name.lower().startswith(start.lower())
+
 
 # Interval at which a query is interrupted until it stops.
 _TICK_S = 0.05
@@ -172,7 +206,6 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
 
 def _complete(con: duckdb.DuckDBPyConnection, lines: list[str]) -> None:
     """Let Tab complete tables and columns; `lines` are those of the statement so far. Nothing without readline."""
-    from traceanalyzer.query.completion import DELIMITERS, completions
 
     try:
         import readline  # also line editing and history for input()

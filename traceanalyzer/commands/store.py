@@ -1,21 +1,96 @@
-"""`traceanalyzer store`: what can be done with a store itself."""
+"""`traceanalyzer store`: what can be done with a store itself: fill it, also in shares for array jobs, and sweep it."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.ingest import ingest
-from traceanalyzer.commands.opening import RunPath
-from traceanalyzer.commands.part import part
+from traceanalyzer.commands.activity import Activity
+from traceanalyzer.commands.opening import (
+    RunOptions,
+    RunPath,
+    cluster_options,
+    no_settings_option,
+    opened,
+    several_run_options,
+    step_pattern_option,
+)
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.inventory import query
 from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import counted
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
+
+
+@click.command()
+@several_run_options
+@cluster_options
+def ingest(options: RunOptions) -> None:
+    """Read the traces of a run into Parquet files in its store.
+
+    Every other command does this when it needs to. While the traces are unchanged, it costs nothing again. The first
+    command that needs steps, ledger and bounds computes them.
+
+    The store then also has `catalog.duckdb`: every table and metric as a documented view, for any DuckDB client. Later
+    commands on the run renew it.
+    """
+    with opened(options, attribution=False, catalog=True) as (run, _):
+        # With DuckDB, which `--help` can do without.
+        from traceanalyzer.query.canonical import connect_canonical
+
+        with connect_canonical(run.traces, needed={"traces", "defects"}) as connection:
+            traces, events, defects = connection.execute(query("totals")).fetchall()[0]
+        state = "unchanged, nothing to do" if run.reused else "read"
+    click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {visible(str(run.root))}")
+    if defects and not options.quiet:
+        click.echo(
+            f"{counted(defects, 'defect')} in them; `traceanalyzer info {visible(str(options.path))}` lists them",
+            err=True,
+        )
+
+
+@click.command()
+@several_run_options
+@click.option("--index", type=click.IntRange(min=0), required=True, metavar="I", help="Number of this part, from 0 on.")
+@click.option("--of", "of", type=click.IntRange(min=1), required=True, metavar="N", help="Number of parts.")
+@step_pattern_option
+@no_settings_option
+def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_settings: bool) -> None:
+    """Do one of N parts of the work on a run, side by side with the others, in a store that they share.
+
+    For Slurm arrays and Kubernetes indexed jobs (docs/scale.md). A part reads every N-th file. Once all files are read,
+    it attributes every N-th trace: so run the array twice. Then `diagnose` with the same --store does what is left.
+    What is done is not done again.
+    """
+    from traceanalyzer.attribution.options import AttributionOptions
+    from traceanalyzer.opening.planning import Share, do_part
+
+    if index >= of:
+        raise TraceAnalyzerError(f"there is no part {index} of {of}", "--index", "parts are numbered from 0 on")
+    with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
+        attributes = AttributionOptions(step_pattern)
+        request = replace(options.request, report=activity.read, options=attributes, with_settings=not no_settings)
+        done = do_part(request, Share(index, of))
+    for error in done.unreadable:
+        hint = f" ({visible(error.hint)})" if error.hint else ""
+        click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)
+    click.echo(f"part {index} of {of}: {counted(done.read, 'file')} read, {done.was_there:,} in the store already")
+    if done.missing:
+        click.echo(
+            f"{counted(done.missing, 'file')} of other parts not read yet: traces are attributed once all are; "
+            "run the parts again"
+        )
+    else:
+        click.echo(
+            f"all files of the run are read: {counted(done.attributed, 'trace')} attributed, "
+            f"{done.was_attributed:,} in the store already"
+        )
 
 
 @click.group()

@@ -14,7 +14,7 @@ from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.exports.part import TracePart
+    from traceanalyzer.exports import TracePart
 
 PAGE = "report.html"
 # How much of the trace is shown on both sides of the first finding, in shares of its length.
@@ -67,7 +67,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
     """Write a trace with our tracks into the store, and hand it to the Perfetto UI."""
     from traceanalyzer.commands.export import write_trace
     from traceanalyzer.commands.output import written_bytes
-    from traceanalyzer.exports.part import at_window, parts_of
+    from traceanalyzer.exports import at_window, parts_of
     from traceanalyzer.exports.perfetto_ui import hand_over
 
     with opened(options) as (run, activity):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.completion import cause_names, completes
+from traceanalyzer.commands.help import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.errors import TraceAnalyzerError

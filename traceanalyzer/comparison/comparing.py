@@ -10,26 +10,30 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from traceanalyzer.comparison import statistics
-from traceanalyzer.comparison.aligning import LEAST_MATCHED_SHARE, Alignment, align
 from traceanalyzer.comparison.differences import (
+    LEAST_MATCHED_SHARE,
+    Alignment,
     LedgerRow,
     NamedDifference,
     NamedRow,
     RankChanges,
+    align,
     compare_ranks,
     ledger_difference,
     named_difference,
 )
-from traceanalyzer.comparison.judging import Judgement, judge
-from traceanalyzer.comparison.sides import (
+from traceanalyzer.comparison.statistics import Judgement, judge
+from traceanalyzer.comparison.summary import (
     DEFAULT_COMPARE_OPTIONS,
     CompareOptions,
+    Fact,
     Ledger,
+    NamedTimes,
+    Summary,
     ledger_of,
     mean_ledger,
     mean_named,
 )
-from traceanalyzer.comparison.summary import Fact, NamedTimes, Summary
 from traceanalyzer.comparison.verification import FindingChange, Verification, compare_findings, verify
 from traceanalyzer.display import display
 

@@ -9,8 +9,7 @@ from fractions import Fraction
 
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.comparing import Diff
-from traceanalyzer.comparison.sides import DEFAULT_COMPARE_OPTIONS, CompareOptions, ledger_of
-from traceanalyzer.comparison.summary import Summary
+from traceanalyzer.comparison.summary import DEFAULT_COMPARE_OPTIONS, CompareOptions, Summary, ledger_of
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.settings.budgets import MILLI_NS, Budget
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.sides import DEFAULT_COMPARE_OPTIONS, CompareOptions
 from traceanalyzer.comparison.sql import NAMES, read_query
 from traceanalyzer.comparison.summary import (
+    DEFAULT_COMPARE_OPTIONS,
     MOST_KERNEL_BYTES,
     MOST_KERNELS,
     MOST_LEDGERS,
@@ -27,6 +27,7 @@ from traceanalyzer.comparison.summary import (
     MOST_OPERATORS,
     MOST_STEP_LISTS,
     MOST_STEPS,
+    CompareOptions,
     DeviceTimes,
     Fact,
     FindingSummary,

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from traceanalyzer.comparison.aligning import Alignment
-from traceanalyzer.comparison.differences import LedgerRow, NamedDifference
+from traceanalyzer.comparison.differences import Alignment, LedgerRow, NamedDifference
 from traceanalyzer.comparison.summary import FindingSummary, Summary
 from traceanalyzer.diagnosis import SEVERITIES
 

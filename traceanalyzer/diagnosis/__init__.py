@@ -1,18 +1,29 @@
 """What a diagnosis is: plain data that rules produce and reporters print.
 
-`diagnosis` is the whole: what was read, and what counters add. It holds `findings` with their fixes and the order of
-these, and `ledgers` of the time. `verdict` says what it comes to in a sentence.
+`diagnosis` is the whole: what was read, the ledgers of the time, and what counters add. It holds `findings` with their
+fixes and the order of these. `verdict` says what it comes to in a sentence, and `shares` what part of the time is what.
 """
 
 from traceanalyzer.diagnosis.diagnosis import (
     SCHEMA_VERSION,
     CountedKernel,
+    DeviceLedger,
     Diagnosis,
+    HostFunction,
+    HostLedger,
+    KernelClass,
     KernelCounters,
     LeftOut,
     ModelDisagreement,
     Override,
+    RankSteps,
     Recording,
+    RunLedger,
+    Screening,
+    SharedGpu,
+    StandsOut,
+    TopKernel,
+    TopOperator,
     TraceDefect,
     TraceSummary,
 )
@@ -29,19 +40,6 @@ from traceanalyzer.diagnosis.findings import (
     Outcome,
     PlannedFix,
     plan_of_finding,
-)
-from traceanalyzer.diagnosis.ledgers import (
-    DeviceLedger,
-    HostFunction,
-    HostLedger,
-    KernelClass,
-    RankSteps,
-    RunLedger,
-    Screening,
-    SharedGpu,
-    StandsOut,
-    TopKernel,
-    TopOperator,
 )
 
 __all__ = [

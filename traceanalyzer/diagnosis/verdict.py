@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
-from traceanalyzer.diagnosis.ledger_shares import unexplained_share
-from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
+from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.

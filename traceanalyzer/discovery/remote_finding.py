@@ -1,11 +1,13 @@
-"""Finds the traces of a run that is not on this machine: one listing, and the beginning of each object that is new."""
+"""Finds the traces of a run that no folder holds: in a store, by a listing and beginnings of objects, or piped in."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import has_magic
@@ -15,12 +17,54 @@ from traceanalyzer.discovery import RunSources, discover, ingesters, natural_key
 from traceanalyzer.discovery.finding import left_behind, look
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.export.unpacking import is_report
-from traceanalyzer.ingest.packed import ArchiveIngester
+from traceanalyzer.ingest.packed import LIMITS, ArchiveIngester
 from traceanalyzer.remote.client import Client, Entry
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, client_of, first_bytes
 from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
+from traceanalyzer.store.owner import user_cache
 from traceanalyzer.store.store import Store
+
+STANDARD_INPUT = "-"
+_FILE_NAME = "stdin"
+_COPY_BYTES = 2**20
+_WHERE, _HINT = "standard input", "pipe a trace into it, or name a file"
+
+
+@contextmanager
+def spooled() -> Iterator[Path]:
+    """Give a file with what standard input holds, in a folder of its own that is removed at the end.
+
+    Raises TraceAnalyzerError where there is nothing to read or nowhere to keep it.
+    """
+    if sys.stdin.isatty():
+        raise TraceAnalyzerError("is a terminal", _WHERE, _HINT)
+    with tempfile.TemporaryDirectory(prefix="stdin-", dir=user_cache()) as folder:
+        file = Path(folder) / _FILE_NAME
+        try:
+            _copy(file)
+        except OSError as error:
+            hint = "make room there, or set XDG_CACHE_HOME to a folder on a larger disk"
+            raise TraceAnalyzerError(f"standard input cannot be kept: {error.strerror}", folder, hint) from error
+        if not file.stat().st_size:
+            raise TraceAnalyzerError("is empty", _WHERE, _HINT)
+        try:
+            yield file
+        except TraceAnalyzerError as error:
+            if error.where == str(file):
+                raise TraceAnalyzerError(error.what, _WHERE, error.hint) from error
+            raise
+
+
+def _copy(file: Path) -> None:
+    size_bytes = 0
+    with file.open("wb") as kept:
+        while block := sys.stdin.buffer.read(_COPY_BYTES):
+            size_bytes += kept.write(block)
+            if size_bytes > LIMITS.total_bytes:
+                hint = "write it to a file, and name the file"
+                raise TraceAnalyzerError(f"is longer than {LIMITS.total_bytes:,} bytes", _WHERE, hint)
+
 
 # Objects whose beginnings are read at once.
 _READERS = 16

@@ -10,13 +10,12 @@ from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.exports import TracePart
 from traceanalyzer.exports.overlay import BoxPlace, Overlay
-from traceanalyzer.exports.part import TracePart
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 from traceanalyzer.run import Run
-from traceanalyzer.text.secrets import masked
-from traceanalyzer.text.visible import with_texts_masked
+from traceanalyzer.text.visible import masked, with_texts_masked
 
 FIRST_PROCESS = 2_000_000_000
 MOST_BYTES = 500_000_000

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports.part import TracePart
+from traceanalyzer.exports import TracePart
 from traceanalyzer.run import Run
 from traceanalyzer.text.visible import visible
 from traceanalyzer.version import __version__

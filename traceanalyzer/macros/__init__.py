@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.metrics import in_reading_order
-from traceanalyzer.text.sql_text import quoted
+from traceanalyzer.text.quoting import quoted
 
 _CALLED = re.compile(r"(\w+)\s*\(")
 

@@ -19,13 +19,11 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.attribution import READS, Matched, RankTables, attribute
 from traceanalyzer.attribution.arrow_columns import array_of
-from traceanalyzer.attribution.matching_calls import Place
-from traceanalyzer.attribution.matching_collectives import CommWaits
+from traceanalyzer.attribution.matching_collectives import CommWaits, Place
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.run_tables import Owned
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
-from traceanalyzer.opening.same_code import RunningCode
+from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema.parquet_files import parquet_options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
-from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
+from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.remote.location import Location, run_input

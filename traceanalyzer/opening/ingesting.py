@@ -1,17 +1,20 @@
 """Has the sources of a run read that the store does not hold yet: each is a task, which any executor can run.
 
-An object of a store as canonical tables: JSON as it comes over the line, other formats from a copy on the disk.
+An object of a store becomes canonical tables: JSON as it comes over the line, other formats from a copy on the disk.
+All processes that fill a run's store must have the same code, or its tables would differ.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,15 +24,66 @@ from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.opening.finding import FoundRun, check_name
 from traceanalyzer.opening.request import ignore
+from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
+from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.locating import open_store
+from traceanalyzer.store.owner import is_marked, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import StoreError
+from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
-    from traceanalyzer.opening.same_code import RunningCode
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
+
+
+_LIBRARIES = ("duckdb", "pyarrow", "numpy")
+
+
+@dataclass(frozen=True)
+class RunningCode:
+    """What two processes must have alike so that they write the same tables."""
+
+    traceanalyzer: str
+    engine: str  # a hash of the package's files: versions under development differ without another number
+    libraries: tuple[str, ...]
+
+    @classmethod
+    def here(cls) -> RunningCode:
+        """Return what this process has."""
+        return _here()
+
+    def check_here(self, store: Path | Location) -> None:
+        """Raise TraceAnalyzerError where this process has other code than the one that asks, or not its store."""
+        self.compare(RunningCode.here(), socket.gethostname())
+        if not isinstance(store, Path):  # each machine has its own working copy
+            return
+        try:
+            is_ours = is_marked(store, user_key())
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            what = (
+                f"the worker on {socket.gethostname()} does not see this store, or sees it with the key of another user"
+            )
+            hint = "give --store a folder that all workers share, under the same path; they also share XDG_STATE_HOME"
+            raise TraceAnalyzerError(what, store, hint)
+
+    def compare(self, theirs: RunningCode, where: str) -> None:
+        """Raise TraceAnalyzerError where a worker has other code; the error names both."""
+        if theirs != self:
+            hint = "install the same version on all workers, and start them again"
+            raise TraceAnalyzerError(f"this worker has {theirs}, and the command that asks it {self}", where, hint)
+
+    def __str__(self) -> str:
+        return f"traceanalyzer {self.traceanalyzer} (engine {self.engine}) with {', '.join(self.libraries)}"
+
+
+@cache
+def _here() -> RunningCode:
+    libraries = tuple(f"{name} {version(name)}" for name in _LIBRARIES)
+    return RunningCode(__version__, engine_key(("*",)), libraries)
 
 
 def ingest_object(ingester: Ingester, source: RemoteObject, folder: Path, options: IngestOptions) -> None:
@@ -185,7 +239,6 @@ def _in_processes(
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     """Have what the store lacks read by other processes, which write into the same store."""
-    from traceanalyzer.opening.same_code import RunningCode
 
     held = held_sources([source for source, _ in sources], opened_store)
     store, code = opened_store.place, RunningCode.here()

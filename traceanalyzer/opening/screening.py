@@ -20,8 +20,7 @@ from traceanalyzer.attribution.replay.device_bounds import ScanFacts, WindowSavi
 from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans, StoredScans, scans_in
 from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
-from traceanalyzer.opening.same_code import RunningCode
+from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.remote.location import Location
 from traceanalyzer.store.locating import open_store
 

@@ -1,3 +1,1 @@
-"""Asking a run in SQL: `engine` opens the connection, `canonical` gives it tables, `limits` ends what takes too long,
-and `completion` helps who writes queries.
-"""
+"""Asking a run in SQL: `engine` opens the connection, `canonical` gives it tables, `limits` ends what takes long."""

@@ -22,7 +22,7 @@ from traceanalyzer.metrics import metrics, metrics_in_order
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.owner import kept_in_cache
-from traceanalyzer.text.sql_text import literal
+from traceanalyzer.text.quoting import literal
 
 NOT_COMPUTED = "was not computed, as it takes longer than"
 

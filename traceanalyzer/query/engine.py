@@ -1,4 +1,7 @@
-"""A DuckDB connection that knows a run: canonical tables, macros, attribution and metrics under their names."""
+"""A DuckDB connection that knows a run: canonical tables, macros, attribution and metrics under their names.
+
+Whose work the operations of replayed graphs are is known by the captures of the graphs: the tables captured_*.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
+from traceanalyzer.metrics import CAPTURED_TABLES, metrics, metrics_in_order, sources_in, with_those_below
 from traceanalyzer.query.canonical import connect_canonical, define_canonical, in_schema, insert, those
-from traceanalyzer.query.captured_work import captured_work
 from traceanalyzer.query.empty import (
     add_macros,
     add_pass_through,
@@ -29,11 +31,50 @@ from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.text.sql_text import literal, quoted
+from traceanalyzer.text.quoting import literal, quoted
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
     from traceanalyzer.attribution.replay.bounds import ScansOf
+
+
+_SCRATCH = ("captured_places", "captured_chains", "captured_numbers")
+_READS = ("captured_launches", "graph_launches", "graph_operators")
+_SQL = Path(__file__).parent / "captured"
+_HAS_CAPTURES = """
+SELECT
+    EXISTS (FROM canonical.host_slices WHERE contains(name, 'GraphLaunch') AND category IN ('runtime', 'driver'))
+    AND (
+        EXISTS (FROM canonical.capture_files)
+        OR EXISTS (
+            FROM canonical.host_slices
+            WHERE contains(name, 'StreamBeginCapture') OR contains(name, ': capture_begin')
+        )
+    )
+"""
+
+
+def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
+    """Return the tables of captured work; they are empty where no graph is replayed, or none was captured.
+
+    The connection holds canonical tables. It gets the metrics that compare graphs with captures, if it has none.
+    """
+    if not connection.execute(_HAS_CAPTURES).fetchall()[0][0]:
+        return {name: derived_tables()[name].arrow_schema().empty_table() for name in CAPTURED_TABLES}
+    if not connection.execute("FROM duckdb_views() WHERE view_name = 'graph_operators'").fetchall():
+        add_pass_through(connection, "canonical", canonical_tables())
+        add_macros(connection)
+        for name in with_those_below(_READS):
+            define_metric(connection, name, "VIEW")
+    found: dict[str, pa.Table] = {}
+    for name in CAPTURED_TABLES:  # in this order: the first numbers the calls of the second
+        steps, _, query = (_SQL / f"{name}.sql").read_text(encoding="utf-8").rpartition(";\n")
+        connection.execute(steps)
+        found[name] = connection.sql(query).to_arrow_table()
+    for name in _SCRATCH:
+        connection.execute(f"DROP TABLE {name}")
+    return found
+
 
 __all__ = [
     "add_attribution",

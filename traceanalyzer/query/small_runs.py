@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from traceanalyzer.query.canonical import insert_traces, numbered_rows, parts, those
 from traceanalyzer.schema import derived_tables, trace_tables
 from traceanalyzer.store.inputs import StoredTrace
-from traceanalyzer.text.sql_text import literal
+from traceanalyzer.text.quoting import literal
 
 MOST_TRACES = 8
 # As Parquet, a fifteenth of the JSON. A trace of 10 MB of JSON (0.7 MB) gains, two of 35 and 56 MB gained nothing.

@@ -79,7 +79,7 @@ def too_many(location: Location) -> TraceAnalyzerError:
 
 def reason_of(error: BaseException) -> str:
     """Return why a request failed, in a few words without addresses, queries and secrets."""
-    from traceanalyzer.text.secrets import MASK, masked
+    from traceanalyzer.text.visible import MASK, masked
 
     text = str(error).strip()
     status, code = _STATUS.search(text), _CODE.search(text)

@@ -125,7 +125,7 @@ def parse_url(text: str) -> Location:
 
 def without_credentials(url: str) -> str:
     """Return a URL for people to read, also one that was a path: a user, a password and a query are masked."""
-    from traceanalyzer.text.secrets import MASK
+    from traceanalyzer.text.visible import MASK
 
     start, mark, rest = (url if "://" in url else url.replace(":/", "://", 1)).partition("://")
     rest, query, _ = rest.partition("?")

@@ -12,8 +12,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-from traceanalyzer.serving.answers import Answers
-from traceanalyzer.serving.folders import ServedFolders
+from traceanalyzer.serving.answers import Answers, ServedFolders
 from traceanalyzer.serving.workers import ToolFailedError, Worker, explained
 from traceanalyzer.version import __version__
 

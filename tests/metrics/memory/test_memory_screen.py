@@ -9,9 +9,8 @@ import pytest
 from test_metric_memory import EVENTS, OPERATORS
 from text_tables import connect
 
-from traceanalyzer.answers.memory_of_run import MemoryOfRun, memory_of_run
 from traceanalyzer.report import formats
-from traceanalyzer.report.screens.memory import sections
+from traceanalyzer.report.screens.memory import MemoryOfRun, memory_of_run, sections
 
 READER = "FROM memory_at_peak JOIN memory_growth USING (trace_id) JOIN memory_peaks USING (trace_id)"
 

@@ -15,8 +15,7 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, HOST_CODE, MESSAGE, SYNC_CODE, TRANSFER, Codes, Flags, Ints
 from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
-from traceanalyzer.attribution.records.host_slices import HostSlices, RowsById
-from traceanalyzer.attribution.records.recorded_waits import RecordedWaits
+from traceanalyzer.attribution.records.host_slices import HostSlices, RecordedWaits, RowsById
 
 # At most this is the cost of a call that has nothing to wait for.
 API_MIN_NS = 8_000

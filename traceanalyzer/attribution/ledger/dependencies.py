@@ -12,7 +12,7 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, MESSAGE, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, BlockingCalls, waited_ops
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
-from traceanalyzer.attribution.records.recorded_waits import load_recorded_waits
+from traceanalyzer.attribution.records.host_slices import load_recorded_waits
 
 # An op that starts this long after everything known was ready waited for something unknown.
 UNEXPLAINED_NS = 5_000

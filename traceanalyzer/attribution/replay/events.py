@@ -9,10 +9,9 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, HOST_CODE, QUEUED_BEFORE, Flags, Ints
-from traceanalyzer.attribution.host.batch_fetches import LoaderTakes
 from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, RETURN_NS, UNKNOWN_WAIT_NS, BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
-from traceanalyzer.attribution.host.launch_queue import FullQueue
+from traceanalyzer.attribution.host.queues import FullQueue, LoaderTakes
 from traceanalyzer.attribution.ledger.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.ledger.ledger import LedgerRows
 from traceanalyzer.attribution.records.device_ops import DeviceOps

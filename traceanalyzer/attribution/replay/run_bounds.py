@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import DeviceBounds
 from traceanalyzer.attribution.replay.rank_scans import Asked, Place
-from traceanalyzer.attribution.replay.reduced_run import ReducedRun
-from traceanalyzer.attribution.replay.run_scan import JointScan
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 
@@ -23,7 +22,7 @@ from traceanalyzer.attribution.replay.scan import WhatIf
 class RunBound:
     """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
 
-    Of many ranks that could not be shown to be exact (see `reduced_run`), these are the most that is saved, and
+    Of many ranks that could not be shown to be exact (see `ReducedRun`), these are the most that is saved, and
     `least` is the least.
     """
 

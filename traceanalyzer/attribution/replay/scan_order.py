@@ -9,10 +9,10 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
-from traceanalyzer.attribution.host.batch_fetches import LoaderTakes
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_costs import cut, hand_over
 from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.host.queues import LoaderTakes
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 
 

@@ -17,7 +17,7 @@ from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed,
 from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
 from traceanalyzer.ingest.nsys.export.source import SqliteSource
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.text.secrets import masked
+from traceanalyzer.text.visible import masked
 
 _AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"
 _CONVERT = "`rocpd convert` of the same ROCm writes CSV: rocpd convert -i {} --output-format csv"

@@ -47,7 +47,7 @@ from traceanalyzer.ingest.amd.recording import (
 )
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.text.secrets import masked_arguments
+from traceanalyzer.text.visible import masked_arguments
 
 _AXES = ("x", "y", "z")
 _CALLS = ("slice_id", "thread", "start_ns", "end_ns", "kind", "name_code", "correlation")

@@ -18,7 +18,7 @@ from traceanalyzer.ingest.nsys.export.source import ExportSource
 from traceanalyzer.ingest.nsys.export.stage import StagedExport
 from traceanalyzer.ingest.nsys.export.tables import TABLES
 from traceanalyzer.ingest.nsys.host.nvtx import CommunicatorInit
-from traceanalyzer.text.secrets import masked_arguments
+from traceanalyzer.text.visible import masked_arguments
 
 # Launchers' variables for the global rank and the number of ranks, in the order in which they are believed.
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")

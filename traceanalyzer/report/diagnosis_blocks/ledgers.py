@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
-from traceanalyzer.diagnosis.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
+from traceanalyzer.diagnosis.shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import devices_words

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import Diagnosis, FixPlan, PlannedFix, plan_of_finding
-from traceanalyzer.diagnosis.ledger_shares import unexplained_share
-from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
+from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
 from traceanalyzer.diagnosis.verdict import pooled_ledger, time_findings
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.text.words import bucket_words, counted, duration, gain, listed, percent, short_names

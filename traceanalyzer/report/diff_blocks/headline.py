@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from traceanalyzer.comparison.comparing import Capture, Diff
 from traceanalyzer.comparison.gate import Check, GateResult
-from traceanalyzer.comparison.judging import Judgement, Needed
+from traceanalyzer.comparison.statistics import Judgement, Needed
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diff_blocks.changes import change, signed_duration, unit_words
 from traceanalyzer.text.words import bucket_words, counted, duration, listed, percent

@@ -19,8 +19,7 @@ from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.code_lines import fitted
-from traceanalyzer.text.secrets import masked
-from traceanalyzer.text.visible import one_line, visible
+from traceanalyzer.text.visible import masked, one_line, visible
 
 
 def blocks_markup(blocks: Sequence[Block | Markup], *, level: int = 3, alone: bool = False) -> Markup:

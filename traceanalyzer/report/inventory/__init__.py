@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.text.secrets import redacted
+from traceanalyzer.text.visible import redacted
 from traceanalyzer.text.words import counted, percent, ranges
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
 
 def _flops(con: duckdb.DuckDBPyConnection, traces: list[Row]) -> list[Row]:
     """Return how much of their peak rate devices reached, or that it would take long to say for so large a run."""
-    from traceanalyzer.answers.flops import FlopsUse, flops_uses_in
+    from traceanalyzer.answers.utilisation import FlopsUse, flops_uses_in
 
     is_large = sum(trace["event_count"] for trace in traces) > MOST_EVENTS_OF_FLOPS
     uses = [FlopsUse("run", None, None, 0.0, "too many events")] if is_large else flops_uses_in(con)

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.text.csv_rows import CsvRows
-from traceanalyzer.text.secrets import masked
-from traceanalyzer.text.visible import as_json, visible
+from traceanalyzer.text.quoting import CsvRows
+from traceanalyzer.text.visible import as_json, masked, visible
 
 if TYPE_CHECKING:
     import duckdb

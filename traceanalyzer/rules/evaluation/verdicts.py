@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from traceanalyzer.attribution.buckets import MESSAGE
-from traceanalyzer.attribution.replay.ranks_apart import NOT_MATCHED
+from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.answers.flops import flops_uses_in
+from traceanalyzer.answers.utilisation import flops_uses_in
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup

@@ -1,4 +1,4 @@
-"""A table or metric of a run in Python: its rows as Arrow, pandas or polars, and the first of them in a notebook."""
+"""Tables and what-if answers as Python users get them: their numbers, and how a prompt and a notebook show them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+    from traceanalyzer.attribution.replay.what_if import Answer, Change, DeviceAnswer, RunAnswer
+
 
 SHOWN_ROWS = 20
 
@@ -52,3 +55,35 @@ class RunTable:
     def _repr_html_(self) -> str:
         rows = self.relation.limit(SHOWN_ROWS + 1).fetchall()
         return display().rows_in_notebook(self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS)
+
+
+@dataclass(frozen=True, repr=False)
+class ShownAnswer:
+    """What a change saves, per device and for the run; `print` and notebooks show what `traceanalyzer whatif` shows."""
+
+    answer: Answer
+    name: str  # of the run
+
+    @property
+    def change(self) -> Change:
+        """The change that was asked about."""
+        return self.answer.change
+
+    @property
+    def devices(self) -> tuple[DeviceAnswer, ...]:
+        """What it saves on each device."""
+        return self.answer.devices
+
+    @property
+    def run(self) -> RunAnswer | None:
+        """What it saves for the run; None: the run has one device."""
+        return self.answer.run
+
+    def __repr__(self) -> str:
+        return display().what_if_text(self.answer, self.name)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("…" if cycle else repr(self))
+
+    def _repr_html_(self) -> str:
+        return display().what_if_in_notebook(self.answer, self.name)

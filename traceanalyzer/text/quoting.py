@@ -1,11 +1,23 @@
-"""Rows as CSV that every reader takes for the same rows, and no spreadsheet for formulas."""
+"""Texts in other languages: names and paths as SQL, and rows as CSV that no spreadsheet takes for formulas."""
 
 from __future__ import annotations
 
 import csv
 import decimal
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TextIO
+
+
+def literal(path: Path) -> str:
+    """Return a path of our own store as a SQL text; views cannot have parameters."""
+    return quoted(str(path))
+
+
+def quoted(text: str) -> str:
+    """Return a text of our own as a SQL text, for statements that take no parameters."""
+    return "'" + text.replace("'", "''") + "'"
+
 
 # What a spreadsheet computes, or moves into the next cell, when it opens a file: names in traces come from strangers.
 _FORMULA = "=+-@\t\r\n＝＋－＠"

@@ -1,4 +1,4 @@
-"""Loads what a comparison takes: runs, and files of summaries."""
+"""What commands that compare share: loading runs and files of summaries, and what a gate says."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
+    from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.comparison.summary import Summary
+    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
 
@@ -128,3 +131,30 @@ def _store_name(path: Path | Location) -> str:
     """Return a name for the store of a run: runs of one name lie in different folders."""
     whole = str(path.resolve()) if isinstance(path, Path) else str(path).rstrip("/")
     return f"{Path(whole).name}-{hashlib.blake2b(os.fsencode(whole), digest_size=4).hexdigest()}"
+
+
+def check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
+    """Return what the project's budgets say of a run; raises where it has none that a single run can keep."""
+    from traceanalyzer.comparison.gate import check_run
+    from traceanalyzer.comparison.loading import summarize
+
+    budgets = run.settings_file.read().budgets
+    if not any(not budget.is_relative for budget in budgets):
+        raise TraceAnalyzerError(
+            "no budget for a single run was found",
+            run.settings_file.path or "--budgets",
+            "write [budgets] into a traceanalyzer.toml above the run: docs/comparison.md",
+        )
+    return check_run(summarize(run, diagnosis), budgets)
+
+
+def tell_gate(gate: GateResult) -> None:
+    """Write every check that does not pass to standard error: a command that fails says why, also a quiet one."""
+    from traceanalyzer.comparison.gate import PASSED
+    from traceanalyzer.report.diff_blocks.headline import limit_words, measured_words, note
+    from traceanalyzer.text.visible import visible
+
+    for check in gate.checks:
+        if check.state != PASSED:
+            words = f"{check.state}: {check.name}: {measured_words(check)}, {limit_words(check)}"
+            click.echo(visible(words + (f" ({note(check)})" if note(check) else "")), err=True)
