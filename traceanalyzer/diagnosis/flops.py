@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.answers.top_questions import NO_PEAKS
 from traceanalyzer.text.words import is_tpu, percent, ranges
 
 if TYPE_CHECKING:
@@ -20,8 +19,17 @@ LEFT JOIN canonical.devices AS devices USING (trace_id, device)
 ORDER BY rank NULLS LAST, trace_id, device
 """
 
+# Whether anything ran on a device, and whether operations of it may be known: asking costs nothing beside the metric.
+_WORK = "SELECT 1 FROM canonical.gpu_ops LIMIT 1"
+_SHAPES = """
+(SELECT 1 FROM canonical.host_slices WHERE input_shapes IS NOT NULL LIMIT 1)
+UNION ALL (SELECT 1 FROM canonical.gpu_ops WHERE kind = 'op' LIMIT 1)
+"""
+# Operations of more events take longer to count than all else that is said.
+MOST_EVENTS = 3_000_000
 # Operations of the rest may be products, too: from this share of known work on they change little.
 MOSTLY_KNOWN = 0.95
+NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
@@ -64,8 +72,14 @@ class FlopsUse:
         return "; ".join(notes)
 
 
-def flops_uses_in(con: duckdb.DuckDBPyConnection) -> list[FlopsUse]:
-    """Return the use of the run of a connection, see `flops_uses`."""
+def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[FlopsUse]:
+    """Return the use of the run of a connection, see `flops_uses`; without shapes and for many events only why not."""
+    if not con.execute(_WORK).fetchall():
+        return []
+    if not con.execute(_SHAPES).fetchall():
+        return [FlopsUse("run", None, None, 0.0, "no products")]
+    if event_count > MOST_EVENTS:
+        return [FlopsUse("run", None, None, 0.0, "too many events")]
     result = con.execute(QUERY)
     columns = [column[0] for column in result.description or ()]
     return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])
@@ -76,6 +90,11 @@ def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
     places = [_place(row) for row in rows]
     each = [_use(place, [row]) for place, row in zip(places, rows, strict=True)]
     return each if len(each) < 2 else [_use(f"all {len(rows)} devices", rows), *each]
+
+
+def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
+    """Return uses as JSON has them, with their words."""
+    return [asdict(use) | {"words": use.words, "note": use.note} for use in uses]
 
 
 def _place(row: Mapping[str, Any]) -> str:
