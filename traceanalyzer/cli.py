@@ -35,13 +35,14 @@ _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk
 # What `--help` shows, by what people want; each command has a module of its name in traceanalyzer.commands.
 _SECTIONS = {
     "What limits a run": ("diagnose", "info", "top", "flame", "memory", "whatif", "view"),
-    "Two runs": ("diff", "baseline"),
+    "Two runs": ("diff",),
     "Own questions": ("sql", "metrics", "rules"),
     "Recording and other programs": ("record", "export", "mcp"),
     "Stores": ("store",),
 }
 # Former names, which work until 0.3, and the commands that they are now.
 _FORMER = {
+    "baseline": "export baseline",
     "config": "rules settings",
     "ingest": "store ingest",
     "part": "store part",

@@ -221,14 +221,16 @@ class Run:
         params: Mapping[str, int | float | str | bool],
         opening: Opening,
     ) -> Diagnosis:
-        from traceanalyzer.diagnosis import Override
+        from traceanalyzer.diagnosis import Override, flops
         from traceanalyzer.rules import diagnose, load_rules, readers
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
-        with self._connect(project, readers(rules)) as connection:
+        with self._connect(project, [*readers(rules), flops.QUERY]) as connection:
             diagnosis = diagnose(
                 connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
             )
+            uses = flops.flops_uses_in(connection, sum(trace.event_count for trace in diagnosis.traces))
+            diagnosis = replace(diagnosis, flops=tuple(uses))
         options = self.found.options
         if options.steps is not None:
             chosen = Override("steps", None, f"{options.steps_words} alone", None, None, "--step")
@@ -236,7 +238,7 @@ class Run:
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
     def _counted(self, project: Settings) -> KernelCounters:
-        from traceanalyzer.answers.utilisation import QUERIES, kernel_counters_of
+        from traceanalyzer.answers.kernel_counters import QUERIES, kernel_counters_of
 
         with self._connect(project, QUERIES) as connection:
             return kernel_counters_of(connection)

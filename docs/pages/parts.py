@@ -152,9 +152,9 @@ def worked_example() -> str:
         for side in ("slow", "fixed"):
             files.append(str(Path(folder) / f"{side}.json"))
             runs = map(str, sorted(samples.glob(f"{side}_*")))
-            if run(["baseline", "write", files[-1], *runs, "--store", str(Path(folder) / "store")]):
+            if run(["export", "baseline", files[-1], *runs, "--store", str(Path(folder) / "store")]):
                 raise RuntimeError(errors.getvalue())
-        lines = [f"$ traceanalyzer baseline write {side}.json {side}_*/" for side in ("slow", "fixed")]
+        lines = [f"$ traceanalyzer export baseline {side}.json {side}_*/" for side in ("slow", "fixed")]
         lines.append("$ traceanalyzer diff slow.json fixed.json")
         shown = output_of(f"traceanalyzer diff {shlex.join(files)}")
     return "```console\n" + "\n".join(lines) + f"\n{shown}```\n"

@@ -55,7 +55,7 @@ def written(cwd: Path) -> dict[str, bytes]:
     names = {"html": "a.html", "markdown": "a.md", "sarif": "a.sarif", "junit": "a.xml"}
     also = [word for format_, name in names.items() for word in ("--also", f"{format_}={name}")]
     diagnosed(cwd, cwd / "store", also)
-    write = ["baseline", "write", "a.jsonl", "run", "--store", str(cwd / "stores")]
+    write = ["export", "baseline", "a.jsonl", "run", "--store", str(cwd / "stores")]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, "-m", "traceanalyzer", *write], cwd=cwd, check=True, env=environment)
     return {name: (cwd / name).read_bytes() for name in (*names.values(), "a.jsonl")}

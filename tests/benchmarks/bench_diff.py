@@ -42,7 +42,7 @@ def main() -> None:
             folder, summary = Path(name) / side, Path(name) / f"{side}.json"
             folder.mkdir()
             (folder / "rank0.json").write_bytes(gzip.decompress(capture.read_bytes()))
-            traceanalyzer("baseline", "write", summary, folder)
+            traceanalyzer("export", "baseline", summary, folder)
             runs.append(folder)
             summaries.append(summary)
         print(f"`diff` ({machine()}); medians of {options.runs} whole processes\n")

@@ -254,7 +254,7 @@ def test_help_lists_commands_by_what_people_want(capsys: pytest.CaptureFixture[s
     assert not {"version", "help", "man", "completion", "part"} & set(cli.list_commands(None))
 
 
-@pytest.mark.parametrize("former", [["ingest"], ["part"], ["config", "show"], ["man"], ["help"]])
+@pytest.mark.parametrize("former", [["ingest"], ["part"], ["config", "show"], ["baseline", "write"], ["man"], ["help"]])
 def test_a_former_command_still_works(former: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*former, "--help"]) == 0
     assert f"Usage: traceanalyzer {' '.join(former)}" in capsys.readouterr().out

@@ -37,7 +37,7 @@ def test_queries_and_summaries_without_an_end_are_not_read(
     monkeypatch.setattr(summary, "MAX_FILE_BYTES", 1000)
     with pytest.raises(TraceAnalyzerError, match="longer than 1,000 characters"):
         sql._query(None, Path("/dev/zero"))
-    assert main(["baseline", "show", "/dev/zero"]) == 2
+    assert main(["export", "baseline", "/dev/zero"]) == 2
     assert "larger than 1,000 bytes" in capsys.readouterr().err
 
 

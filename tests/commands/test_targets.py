@@ -42,7 +42,7 @@ COMMANDS = (
     "memory A -o T",
     "whatif A -o T",
     "config show A -o T",
-    "baseline write T B",
+    "export baseline T B",
 )
 
 
@@ -77,7 +77,7 @@ def test_no_command_writes_over_a_trace(
     assert traces["T"].read_bytes() == kept
 
 
-@pytest.mark.parametrize("command", ["diagnose A -o A", "diff A B --also html=B", "baseline write A B", "top B -o B"])
+@pytest.mark.parametrize("command", ["diagnose A -o A", "diff A B --also html=B", "export baseline A B", "top B -o B"])
 def test_no_command_writes_over_its_own_trace(command: str, traces: dict[str, Path]) -> None:
     kept = {name: file.read_bytes() for name, file in traces.items()}
     assert main(_arguments(command, traces)) == 2

@@ -66,7 +66,7 @@ OTHERS: tuple[Any, ...] = (
     [[[[]]]],
 )
 COMMANDS = [*(["diff", "BASE", "NEW", "--format", name, "--fail-on", "any", "-v"] for name in formats.DIFF_FORMATS)]
-COMMANDS += [[*COMMANDS[0][:1], "NEW", "BASE"], ["baseline", "show", "NEW"]]
+COMMANDS += [[*COMMANDS[0][:1], "NEW", "BASE"], ["export", "baseline", "NEW"]]
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -129,7 +129,7 @@ def test_any_value_of_any_field_is_taken_or_named(
 def test_a_number_out_of_range_is_named_with_its_field(tmp_path: Path, value: float) -> None:
     document = json.loads(text_of([WHOLE]))
     document["captures"][0]["kernels"]["rows"][0]["dur_ns"] = value
-    code, shown = shown_by(document, ["baseline", "show", "NEW"], tmp_path)
+    code, shown = shown_by(document, ["export", "baseline", "NEW"], tmp_path)
     assert code == 2
     assert "field captures[0].kernels.rows[0].dur_ns has a" in shown
 

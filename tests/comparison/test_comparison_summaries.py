@@ -83,7 +83,7 @@ def test_a_trace_is_no_file_of_summaries(root: Path, tmp_path: Path) -> None:
 def baseline(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A baseline of the healthy sample."""
     folder = tmp_path_factory.mktemp("baseline")
-    write = ("baseline", "write", str(folder / "base.json"), str(root / "sample_traces" / "healthy"))
+    write = ("export", "baseline", str(folder / "base.json"), str(root / "sample_traces" / "healthy"))
     assert main([*write, "--store", str(folder / "store"), "--label", "abc123"]) == 0
     return folder
 
@@ -110,7 +110,7 @@ def test_a_summary_has_the_numbers_of_the_diagnosis(baseline: Path, root: Path) 
 
 @pytest.mark.check
 def test_a_second_summary_of_a_run_has_the_same_bytes(baseline: Path, root: Path) -> None:
-    again = ("baseline", "write", str(baseline / "again.json"), str(root / "sample_traces" / "healthy"))
+    again = ("export", "baseline", str(baseline / "again.json"), str(root / "sample_traces" / "healthy"))
     assert main([*again, "--store", str(baseline / "other store"), "--label", "abc123"]) == 0
     assert (baseline / "again.json").read_bytes() == (baseline / "base.json").read_bytes()
 
@@ -120,10 +120,10 @@ def test_captures_are_added_and_the_newest_kept(tmp_path: Path, capsys: pytest.C
         (tmp_path / f"{number}.json").write_text(text_of([capture(label=f"capture {number}")]), encoding="utf-8")
     file = str(tmp_path / "base.json")
     for number in range(3):
-        assert main(["baseline", "write", file, str(tmp_path / f"{number}.json"), "--add", "--keep", "2"]) == 0
+        assert main(["export", "baseline", file, str(tmp_path / f"{number}.json"), "--add", "--keep", "2"]) == 0
     assert [item.label for item in read_summaries(tmp_path / "base.json")] == ["capture 1", "capture 2"]
     capsys.readouterr()
-    assert main(["baseline", "show", file]) == 0
+    assert main(["export", "baseline", file]) == 0
     assert "capture 2" in capsys.readouterr().out
 
 
@@ -134,14 +134,14 @@ def test_a_capture_of_another_configuration_is_refused_with_what_differs(
     for name, item in (("base", capture()), ("other", other)):
         (tmp_path / f"{name}.json").write_text(text_of([item]), encoding="utf-8")
     before = (tmp_path / "base.json").read_bytes()
-    assert main(["baseline", "write", str(tmp_path / "base.json"), str(tmp_path / "other.json"), "--add"]) == 2
+    assert main(["export", "baseline", str(tmp_path / "base.json"), str(tmp_path / "other.json"), "--add"]) == 2
     assert "gpu ('NVIDIA H100 80GB HBM3',) → ('NVIDIA A100',)" in capsys.readouterr().err
     assert (tmp_path / "base.json").read_bytes() == before
 
 
 def test_a_run_that_cannot_be_judged_is_no_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.json").write_text(text_of([capture(blocked="thinned")]), encoding="utf-8")
-    assert main(["baseline", "write", str(tmp_path / "base.json"), str(tmp_path / "run.json")]) == 3
+    assert main(["export", "baseline", str(tmp_path / "base.json"), str(tmp_path / "run.json")]) == 3
     assert "no baseline of a run that cannot be judged: thinned" in capsys.readouterr().err
     assert not (tmp_path / "base.json").exists()
 
@@ -153,7 +153,7 @@ def test_the_worked_example_is_faster_because_nothing_waits_for_the_loader(root:
         runs = sorted((root / "sample_traces" / "torch_cpu_pairs").glob(f"{name}_*"))
         assert len(runs) == 4
         file = tmp_path / f"{name}.json"
-        assert main(["baseline", "write", str(file), *map(str, runs), "--store", str(tmp_path / "store")]) == 0
+        assert main(["export", "baseline", str(file), *map(str, runs), "--store", str(tmp_path / "store")]) == 0
         sides.append(str(file))
     assert main(["diff", *sides, "--fail-on", "any", "--format", "json", "-o", str(tmp_path / "diff.json")]) == 0
     diff = json.loads((tmp_path / "diff.json").read_text(encoding="utf-8"))

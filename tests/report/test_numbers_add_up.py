@@ -60,6 +60,17 @@ def test_devices_that_wait_differently_long_are_said_to_have_no_fix_for_that() -
     assert "goes with the fixes above" not in text_of(diagnosis)
 
 
+def test_a_number_of_a_rank_is_said_to_be_the_ranks() -> None:
+    diagnosis = sick(ledgers=tuple(replace(sick().ledgers[0], rank=rank) for rank in (0, 1)))
+    quality, first, *rest = diagnosis.findings
+    of_run, alike = (
+        replace(diagnosis, findings=(quality, replace(first, run_saving_share=share), *rest))
+        for share in (0.1, first.saving_share)
+    )
+    assert f"Rank 0 alone: {first.message[:20]}" in text_of(of_run)
+    assert "Rank 0 alone" not in text_of(alike) + text_of(diagnosis)
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("name", ["healthy", "launch_bound", "slow_loader"])
 def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:

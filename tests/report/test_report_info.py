@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from traceanalyzer.cli import main
-from traceanalyzer.report import formats, inventory
+from traceanalyzer.diagnosis import flops
+from traceanalyzer.report import formats
 from traceanalyzer.report.inventory import Inventory, damaged_times
 from traceanalyzer.report.screens import info
 
@@ -100,6 +101,6 @@ def test_times_that_cannot_be_true_limit_trust() -> None:
 def test_what_is_left_out_of_a_large_run_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(inventory, "MOST_EVENTS_OF_FLOPS", 0)
+    monkeypatch.setattr(flops, "MOST_EVENTS", 0)
     assert main(["info", "sample_traces/slow_loader", "-q", "--store", str(tmp_path)]) == 0
     assert "MFU and HFU unknown: not computed for so large a run" in " ".join(capsys.readouterr().out.split())

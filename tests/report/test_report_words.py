@@ -71,7 +71,8 @@ def test_values_read_by_the_unit_of_their_column() -> None:
     assert value_words("size_mib", 48_828.1) == "47.7 GiB"
     assert value_words("at_ms", 1_204.5) == "1,204.500 ms"
     assert value_words("name", None) == "–"
-    assert value_words("worst_step", 7) == "7"
+    assert value_words("worst_step", 1_007) == "1007"
+    assert value_words("calls", 2_020) == value_words("copy_count", 2_020) == "2,020"
     assert value_words("bucket", "host.gc") == "Python garbage collection"
 
 

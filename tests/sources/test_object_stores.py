@@ -203,7 +203,7 @@ def test_a_log_beside_a_database_is_part_of_what_is_remembered(put: Put, tmp_pat
         ("diff", "{}", "{}"),
         ("export", "speedscope", "{}", "-o", "OUT"),
         ("export", "perfetto", "{}", "-o", "OUT"),
-        ("baseline", "write", "OUT", "{}"),
+        ("export", "baseline", "OUT", "{}"),
         ("config", "show", "{}"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),

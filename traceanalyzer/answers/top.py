@@ -8,7 +8,8 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, NO_PEAKS, OF_PROGRAMS, QUESTIONS, TopQuestion
+from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, OF_PROGRAMS, QUESTIONS, TopQuestion
+from traceanalyzer.diagnosis.flops import NO_PEAKS
 from traceanalyzer.errors import TraceAnalyzerError
 
 DEFAULT_ROWS = 20

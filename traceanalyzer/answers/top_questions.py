@@ -43,7 +43,6 @@ _OPS_OF_STEP = """
       AND CASE WHEN $step IS NULL THEN steps.kept ELSE steps.step = $step END
 """
 _FLOPS = "SELECT sum(flops) FROM operator_costs WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"
-NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
 _OPERATIONS_OF_MODULES = "Operations: empty where less than half of the time is in operators with a model."
 _NO_OPERATORS = (
     "PyTorch's profiler records them with ProfilerActivity.CPU, and Nsight Systems does inside "

@@ -1,4 +1,4 @@
-"""`traceanalyzer baseline`: runs as small files that a repository can keep."""
+"""`traceanalyzer export baseline`: runs as small files that a repository can keep."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ EXIT_BLOCKED = 3
 
 @click.group()
 def baseline() -> None:
-    """Write runs as a file of summaries that diff takes, or show one."""
+    """Write runs as a file of summaries that diff takes, or show one: now `export baseline`."""
 
 
 @baseline.command()
 @click.argument("file", type=TargetFile(), callback=check_before_work)
-@click.argument("runs", type=RunPath(), nargs=-1, required=True)
+@click.argument("runs", type=RunPath(), nargs=-1)
 @click.option("--add", is_flag=True, help="Add the captures to those in FILE.")
 @click.option("--label", metavar="TEXT", help="Call the captures TEXT, for example a commit.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest captures.")
@@ -42,10 +42,16 @@ def write(
     keep: int | None,
     opening: OpeningOptions,
 ) -> None:
-    """Write each RUN, a capture, into FILE as one line of JSON: ledger, steps, kernels, operators and findings.
+    """Write each RUN, a capture, as a line of FILE that `diff` takes; without a RUN, show what FILE holds.
 
-    All captures of a file are of one configuration. Exits with 3, and writes nothing, where a run cannot be judged.
+    A line has ledger, steps, kernels, operators and findings as JSON. All captures of a file are of one configuration.
+    Exits with 3, and writes nothing, where a run cannot be judged.
     """
+    if not runs:
+        if not file.exists():
+            raise click.UsageError(f"{file} is not there to be shown; name the runs to write into it")
+        show_captures(file)
+        return
     from dataclasses import replace
 
     from traceanalyzer.comparison.summary import read_summaries, text_of
@@ -78,6 +84,11 @@ def write(
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 def show(file: Path) -> None:
     """Show the captures in FILE: when they were taken, their step time, and their findings."""
+    show_captures(file)
+
+
+def show_captures(file: Path) -> None:
+    """Write when the captures of a file were taken, their step time, and their findings."""
     from traceanalyzer.comparison.summary import read_summaries
     from traceanalyzer.report import formats
     from traceanalyzer.report.screens import baseline as screen

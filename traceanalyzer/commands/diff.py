@@ -138,7 +138,7 @@ def diff(
 ) -> None:
     """Show what changed between two runs, where the time went or came from, and how sure that is.
 
-    BASE and NEW are runs, or files of summaries that `baseline write` made. Two captures of one program differ by more
+    BASE and NEW are runs, or files of summaries that `export baseline` made. Two captures of one program differ by more
     than the steps of one capture, so the verdict needs several captures a side: give them with --base and --new.
 
     With --fail-on: exits with 1 where a gate fails, and with 3 where it cannot be judged.

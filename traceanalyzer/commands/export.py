@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
+from traceanalyzer.commands.baseline import write as baseline_of_runs
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import output_option, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
@@ -31,7 +32,10 @@ MANIFEST = "perfetto_manifest.json"
 
 @click.group()
 def export() -> None:
-    """Write a run as a file for Perfetto, speedscope or a spreadsheet, its critical path, or one operator."""
+    """Write a run as a file for Perfetto, speedscope, a spreadsheet or `diff`, its critical path, or one operator."""
+
+
+export.add_command(baseline_of_runs, "baseline")
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:

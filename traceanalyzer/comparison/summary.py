@@ -156,14 +156,14 @@ def read_summaries(path: Path) -> list[Summary]:
             raise TraceAnalyzerError(f"is larger than {MAX_FILE_BYTES:,} bytes", path, "is it a trace?")
         document = json.loads(content.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        hint = "write it again: traceanalyzer baseline write FILE RUN"
+        hint = "write it again: traceanalyzer export baseline FILE RUN"
         raise TraceAnalyzerError(f"is no file of summaries: {error}", path, hint) from error
     version = document.get("summary_version") if isinstance(document, dict) else None
     if version != SUMMARY_VERSION:
         raise TraceAnalyzerError(
             f"summary_version is {_start_of(version)}; this program reads {SUMMARY_VERSION}",
             path,
-            "write it again: traceanalyzer baseline write FILE RUN",
+            "write it again: traceanalyzer export baseline FILE RUN",
         )
     captures = document.get("captures")
     if not isinstance(captures, list) or not captures:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis.findings import BelowNoise, Finding, FixPlan, Outcome
+from traceanalyzer.diagnosis.flops import FlopsUse
 from traceanalyzer.display import OpenTables, display
 
 if TYPE_CHECKING:
@@ -285,6 +286,7 @@ class Diagnosis:
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_ledgers: tuple[HostLedger, ...] = ()  # of a run without GPU work
     host_hint: str | None = None  # how to record what the host does between recorded calls
+    flops: tuple[FlopsUse, ...] = ()  # of the whole run first, where it has several devices
     screening: Screening | None = None  # None: all ranks are opened
     kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run
     left_out: tuple[LeftOut, ...] = ()  # files beside the traces that the run does not count

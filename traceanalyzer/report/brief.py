@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings, worth_share
+from traceanalyzer.report.diagnosis_blocks.findings import message_words
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar, main_ledger
 from traceanalyzer.text.visible import visible
@@ -20,7 +21,7 @@ def brief_lines(diagnosis: Diagnosis) -> list[str]:
     lines = [f"{run_name(diagnosis)}: {verdict.sentence}"]
     cause = _cause(diagnosis, verdict.state)
     if cause is not None:
-        lines.append(f"cause: {cause.message} ({cause.rule})")
+        lines.append(f"cause: {message_words(diagnosis, cause)} ({cause.rule})")
         if cause.fixes:
             fix = cause.fixes[0]
             code = " ".join((fix.code or "").split())

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.diagnosis.flops import flops_rows
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.formats import Context
 from traceanalyzer.text.visible import write_json
@@ -42,6 +43,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "defects": plain["defects"],
         "host_hint": diagnosis.host_hint,
         "host_functions": plain["host_functions"],
+        "flops": plain_value(flops_rows(diagnosis.flops)),
         "screening": plain["screening"],
         "kernel_counters": plain["kernel_counters"],
         "suppressed": plain["suppressed"],

@@ -189,6 +189,10 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return short if len(set(short.values())) == len(short) else {name: name for name in names}
 
 
+# Columns of evidence that count; other whole numbers are names, such as steps.
+_COUNTS = frozenset({"blocks", "calls", "copies", "kernels", "launches", "registers", "threads"})
+
+
 def value_words(column: str, value: Any) -> str:
     """Say a value of a table by the unit in its column's name."""
     if value is None:
@@ -211,7 +215,7 @@ def value_words(column: str, value: Any) -> str:
         return size(value * BINARY_UNITS[column.rpartition("_")[2]])
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
-    return f"{value:,}" if column.endswith("_count") else str(value)
+    return f"{value:,}" if column in _COUNTS or column.endswith("_count") else str(value)
 
 
 def name_words(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from text_tables import ask, connect
 
-from traceanalyzer.answers.utilisation import flops_uses
+from traceanalyzer.diagnosis.flops import flops_uses
 
 # An H100 computes 989 TFLOP/s of half precision: mm of 4096^3 takes 2 * 4096^3 operations, 138,967 ns.
 MM_FLOPS = 2 * 4096**3

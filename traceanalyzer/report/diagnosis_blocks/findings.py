@@ -103,7 +103,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
 
     What pays only after other fixes, or is covered by one, waits for its turn with its evidence.
     """
-    blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
+    blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(message_words(diagnosis, finding))]
     if most_rows and finding.status not in ("latent", "alternative"):
         blocks += _tables(finding.evidence, most_rows)
     blocks += [fix_block(fix) for fix in finding.fixes[:1]]
@@ -117,7 +117,10 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
 
 def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
     """Return everything about a finding, and the other places where its rule fired."""
-    blocks: list[Block] = [finding_facts(diagnosis, finding, verbose=True), Paragraph(finding.message)]
+    blocks: list[Block] = [
+        finding_facts(diagnosis, finding, verbose=True),
+        Paragraph(message_words(diagnosis, finding)),
+    ]
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
@@ -134,6 +137,19 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
         message = Paragraph(other.message, role="dim")
         blocks.append(Paragraph(facts, label=Text("also", "dim"), blocks=(message,)))
     return [*blocks, *map(Link, finding.references)]
+
+
+def message_words(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Return what a finding says, behind its rank where the numbers are the rank's and the saving is the run's."""
+    is_of_rank = finding.rank is not None and len(diagnosis.ledgers) > 1 and pooled_ledger(diagnosis) is None
+    if not is_of_rank or finding.run_saving_share is None or _saves_alike(finding):
+        return finding.message
+    return f"Rank {finding.rank} alone: {finding.message}"
+
+
+def _saves_alike(finding: Finding) -> bool:
+    """Tell whether a fix saves the same share of its rank and of the run."""
+    return abs((finding.run_saving_share or 0.0) - (finding.saving_share or 0.0)) <= SAME_SHARE
 
 
 def because_words(explanation: AttachedExplanation) -> str:
@@ -251,7 +267,7 @@ def saving_words(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fals
     pooled = pooled_ledger(diagnosis)
     if pooled is not None and run_share is not None:
         return f"{when}up to −{percent(run_share)}, {duration((finding.run_saving_ns or 0) / pooled.step_count)}{unit}"
-    if run_share is None or abs(run_share - finding.saving_share) <= SAME_SHARE:
+    if run_share is None or _saves_alike(finding):
         return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
     run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)
     alone = f" ({own} of its rank alone)" if verbose else ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.diagnosis.flops import FlopsUse
 from traceanalyzer.diagnosis.shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
@@ -55,10 +56,14 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         kernels = [kernel_blocks(ledger, most=most) for ledger in ledgers]
         if recorded is not None:
             run = [*run[:-1], Section((*run[-1].blocks, recorded), run[-1].heading)] if run else [Section((recorded,))]
-        return run + [
-            Section((*section.blocks, *blocks), section.heading)
-            for section, blocks in zip(devices, kernels, strict=True)
-        ]
+        return (
+            run
+            + [
+                Section((*section.blocks, *blocks), section.heading)
+                for section, blocks in zip(devices, kernels, strict=True)
+            ]
+            + flops_sections(diagnosis.flops, verbose=True)
+        )
     groups = alike(ledgers)
     if run:
         (section,) = run
@@ -110,7 +115,7 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
         return ()
     slowest = groups[0].worst
     place = devices_words([slowest], alone=_is_alone(ledgers)) if len(ledgers) > 1 else ""
-    return kernel_blocks(slowest, most=most, place=place)
+    return (*kernel_blocks(slowest, most=most, place=place), *_flops_line(diagnosis))
 
 
 def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> Section:
@@ -202,6 +207,27 @@ def _place(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[s
     if named and len(group.members) == 1 and ledger.rank is not None:
         return f"{place} in {named[ledger.trace]}"
     return place
+
+
+def _flops_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
+    """Return MFU and HFU of the run, or why they are unknown; nothing of programs that a profiler cannot say it of."""
+    uses = diagnosis.flops
+    if not uses or (uses[0].reason == "no products" and not any(trace.framework for trace in diagnosis.traces)):
+        return ()
+    place = f"{uses[0].place}: " if len(uses) > 1 else ""
+    return (Paragraph(f"{place}{uses[0].words}", label=Text("FLOPs utilisation", "strong")),)
+
+
+def flops_sections(uses: Sequence[FlopsUse], *, verbose: bool) -> list[Section]:
+    """Return how much of their peak rate devices reached; all of them together unless each is asked for."""
+    if not uses:
+        return []
+    shown = uses if verbose else uses[:1]
+    blocks = [Paragraph(use.words, label=Text(use.place, "label") if len(uses) > 1 else None) for use in shown]
+    hidden = len(uses) - len(shown)
+    blocks += [Paragraph(f"and {hidden} more; -v lists them", role="dim")] if hidden else []
+    notes = (Text(uses[0].note, "dim"),) if uses[0].note else ()
+    return [Section(tuple(blocks), Heading("FLOPs utilisation", notes))]
 
 
 def _is_alone(ledgers: Sequence[DeviceLedger]) -> bool:

@@ -11,7 +11,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
 from traceanalyzer.report.charts.waterfall import waterfall
-from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_block
+from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_block, message_words
 from traceanalyzer.report.diagnosis_blocks.headline import headline, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
@@ -60,7 +60,12 @@ def blocks_of(sections: Iterable[Section]) -> list[Block]:
 
 def _finding(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
     head = Heading(finding.title, tag=finding.rule)
-    return [head, finding_facts(diagnosis, finding), Paragraph(finding.message), *map(fix_block, finding.fixes[:1])]
+    return [
+        head,
+        finding_facts(diagnosis, finding),
+        Paragraph(message_words(diagnosis, finding)),
+        *map(fix_block, finding.fixes[:1]),
+    ]
 
 
 def rows_html(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool) -> str:

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.answers import utilisation
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import RunVerdict
 from traceanalyzer.report.html.markup import shown_name
@@ -79,4 +78,4 @@ def query(name: str) -> str:
 
 def queries() -> list[str]:
     """Return the texts of all queries, to define only the metrics that they name."""
-    return [utilisation.QUERY, *(query(file.stem) for file in sorted(_QUERIES.glob("*.sql")))]
+    return [query(file.stem) for file in sorted(_QUERIES.glob("*.sql"))]

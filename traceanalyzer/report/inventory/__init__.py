@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.diagnosis.flops import FlopsUse, flops_uses_in
 from traceanalyzer.text.visible import redacted
 from traceanalyzer.text.words import counted, percent, ranges
 
@@ -20,8 +21,6 @@ Row = dict[str, Any]
 
 # Below this share of GPU work linked to its launch, what the host did cannot be blamed for a wait.
 TRUSTED_LAUNCH_SHARE = 0.97
-# Operations of more events take longer to count than all else that is shown.
-MOST_EVENTS_OF_FLOPS = 3_000_000
 # What a profiler can record on request, by profiler: the column that says so, and how to ask for it.
 _WANTED = (
     ("kineto", "has_operators", "operators: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
@@ -48,7 +47,9 @@ class Inventory:
     uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
     left_out: list[Row] = field(default_factory=list)  # files that the run does not count, and why
-    flops: list[Row] = field(default_factory=list)  # model and hardware FLOPs utilisation of the run and each device
+    flops: list[FlopsUse] = field(
+        default_factory=list
+    )  # model and hardware FLOPs utilisation of the run and each device
     captures: list[Row] = field(default_factory=list)  # captures of graphs, and how many replayed kernels each explains
 
 
@@ -67,18 +68,9 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
         [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, defects)],
         _missing(traces),
         [asdict(file) for file in left_out],
-        _flops(con, traces),
+        flops_uses_in(con, sum(trace["event_count"] for trace in traces)),
         _rows(con, "captures") if con.execute("FROM canonical.capture_files LIMIT 1").fetchall() else [],
     )
-
-
-def _flops(con: duckdb.DuckDBPyConnection, traces: list[Row]) -> list[Row]:
-    """Return how much of their peak rate devices reached, or that it would take long to say for so large a run."""
-    from traceanalyzer.answers.utilisation import FlopsUse, flops_uses_in
-
-    is_large = sum(trace["event_count"] for trace in traces) > MOST_EVENTS_OF_FLOPS
-    uses = [FlopsUse("run", None, None, 0.0, "too many events")] if is_large else flops_uses_in(con)
-    return [asdict(use) | {"words": use.words, "note": use.note} for use in uses]
 
 
 def query(name: str) -> str:

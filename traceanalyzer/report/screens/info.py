@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from traceanalyzer.diagnosis import LeftOut
+from traceanalyzer.diagnosis.flops import flops_rows
 from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.ledgers import flops_sections
 from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.text import visible
@@ -39,7 +41,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         Section((Heading(run, tuple(Text(words, "dim") for words in totals)),)),
         _traces(shown, len(traces) - len(shown)),
         *_devices(inventory, verbose=verbose),
-        *_flops(inventory, verbose=verbose),
+        *flops_sections(inventory.flops, verbose=verbose),
         *_links(shown),
         *_captures(inventory.captures, verbose=verbose),
         *_events(inventory),
@@ -55,7 +57,12 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
 
 def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
     """Write the inventory as one JSON object."""
-    document = {"schema_version": SCHEMA_VERSION, "run": run, **dataclasses.asdict(inventory)}
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        **dataclasses.asdict(inventory),
+        "flops": flops_rows(inventory.flops),
+    }
     visible.write_json(document, stream)
 
 
@@ -124,20 +131,6 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
 def _gpu_of(device: Row) -> object:
     """Return what is equal for one GPU: several recordings of a rank, or processes that share it, show it."""
     return device["gpu"] if device["process_count"] > 1 else (device["rank_id"], device["device"])
-
-
-def _flops(inventory: Inventory, *, verbose: bool) -> list[Section]:
-    """Return how much of their peak rate devices reached; all of them together unless each is asked for."""
-    if not inventory.flops:
-        return []
-    shown = inventory.flops if verbose else inventory.flops[:1]
-    blocks = tuple(
-        Paragraph(use["words"], label=Text(use["place"], "label") if len(inventory.flops) > 1 else None)
-        for use in shown
-    )
-    note = inventory.flops[0]["note"]
-    notes = (Text(note, "dim"),) if note else ()
-    return [Section((*blocks, *_more(len(inventory.flops) - len(shown))), Heading("FLOPs utilisation", notes))]
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:

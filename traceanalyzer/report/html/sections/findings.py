@@ -12,6 +12,7 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, 
 from traceanalyzer.diagnosis.verdict import problems, worth_share
 from traceanalyzer.report.diagnosis_blocks.findings import (
     finding_facts,
+    message_words,
     other_place_words,
     rival_blocks,
     telling_columns,
@@ -107,6 +108,7 @@ def _card(
     values = {
         "id": card_id(finding),
         "finding": finding,
+        "message": message_words(diagnosis, finding),
         "saves": saves,
         "facts": _facts(diagnosis, finding, saves),
         "tables": [_table(e, excerpts if e is timelines.shown(finding) else {}) for e in finding.evidence if e.rows],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.answers.utilisation import flops_uses_in
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup
@@ -84,7 +83,7 @@ def ranges(source: PageSource) -> Part | None:
 
 def flops(source: PageSource) -> Part | None:
     """Return MFU and HFU of the run and its devices; none where no operator could count."""
-    uses = [] if source.connection is None else flops_uses_in(source.connection)
+    uses = source.diagnosis.flops
     if not uses or uses[0].reason == "no products":
         return None
     columns = (PageColumn("of", "place", "name"), PageColumn("utilisation", "words", "text"))

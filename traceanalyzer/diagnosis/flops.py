@@ -1,18 +1,15 @@
-"""How well devices were used: FLOPs utilisation (MFU, HFU), and what counters of Nsight Compute say of kernels."""
+"""How much of their peak rate devices reached: model and hardware FLOPs utilisation (MFU, HFU), or why not known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.answers.top_questions import NO_PEAKS
-from traceanalyzer.diagnosis import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.text.words import is_tpu, percent, ranges
 
 if TYPE_CHECKING:
     import duckdb
-
 
 # One row per device with GPU work, ranks in their order.
 QUERY = """
@@ -22,8 +19,17 @@ LEFT JOIN canonical.devices AS devices USING (trace_id, device)
 ORDER BY rank NULLS LAST, trace_id, device
 """
 
+# Whether anything ran on a device, and whether operations of it may be known: asking costs nothing beside the metric.
+_WORK = "SELECT 1 FROM canonical.gpu_ops LIMIT 1"
+_SHAPES = """
+(SELECT 1 FROM canonical.host_slices WHERE input_shapes IS NOT NULL LIMIT 1)
+UNION ALL (SELECT 1 FROM canonical.gpu_ops WHERE kind = 'op' LIMIT 1)
+"""
+# Operations of more events take longer to count than all else that is said.
+MOST_EVENTS = 3_000_000
 # Operations of the rest may be products, too: from this share of known work on they change little.
 MOSTLY_KNOWN = 0.95
+NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
@@ -66,8 +72,14 @@ class FlopsUse:
         return "; ".join(notes)
 
 
-def flops_uses_in(con: duckdb.DuckDBPyConnection) -> list[FlopsUse]:
-    """Return the use of the run of a connection, see `flops_uses`."""
+def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[FlopsUse]:
+    """Return the use of the run of a connection, see `flops_uses`; without shapes and for many events only why not."""
+    if not con.execute(_WORK).fetchall():
+        return []
+    if not con.execute(_SHAPES).fetchall():
+        return [FlopsUse("run", None, None, 0.0, "no products")]
+    if event_count > MOST_EVENTS:
+        return [FlopsUse("run", None, None, 0.0, "too many events")]
     result = con.execute(QUERY)
     columns = [column[0] for column in result.description or ()]
     return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])
@@ -78,6 +90,11 @@ def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
     places = [_place(row) for row in rows]
     each = [_use(place, [row]) for place, row in zip(places, rows, strict=True)]
     return each if len(each) < 2 else [_use(f"all {len(rows)} devices", rows), *each]
+
+
+def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
+    """Return uses as JSON has them, with their words."""
+    return [asdict(use) | {"words": use.words, "note": use.note} for use in uses]
 
 
 def _place(row: Mapping[str, Any]) -> str:
@@ -102,55 +119,3 @@ def _use(place: str, rows: Sequence[Mapping[str, Any]]) -> FlopsUse:
 def _span(bounds: tuple[float, float]) -> str:
     least, most = map(percent, bounds)
     return least if least == most else f"{least.removesuffix(' %')} to {most}"
-
-
-_FILES = """
-SELECT
-    list(file ORDER BY file),
-    CAST(sum(launch_count) AS BIGINT),
-    CAST(sum(lost_line_count + lost_value_count) AS BIGINT),
-    min_by(example, file) FILTER (WHERE example IS NOT NULL)
-FROM canonical.ncu_files
-"""
-_MATCHED = "SELECT sum(matched_share * sum_ns) / nullif(sum(sum_ns), 0) FROM ncu_coverage"
-_KERNELS = """
-SELECT name, tier, sum_ns, limited_by, sm_percent / 100, memory_percent / 100, headroom_ns
-FROM ncu_join
-WHERE tier IS NOT NULL
-ORDER BY headroom_ns DESC NULLS LAST, sum_ns DESC, trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y
-LIMIT 10
-"""
-_COMPARED = "SELECT count(*) FROM ncu_model WHERE flops_verdict IS NOT NULL OR bytes_verdict IS NOT NULL"
-_DISAGREEMENTS = """
-SELECT
-    operator,
-    input_shapes,
-    sum_ns,
-    flops_factor,
-    traffic_factor,
-    CASE
-        WHEN flops_verdict IN ('more', 'fewer') THEN flops_verdict || ' operations'
-        ELSE 'impossibly few bytes'
-    END
-FROM ncu_model
-WHERE disagrees
-ORDER BY sum_ns DESC, trace, device, operator, input_shapes, input_types
-"""
-QUERIES = (_FILES, _MATCHED, _KERNELS, _COMPARED, _DISAGREEMENTS)
-
-
-def kernel_counters_of(con: duckdb.DuckDBPyConnection) -> KernelCounters:
-    """Return what the counters of a connection say, which has the metrics that `QUERIES` read."""
-    ((files, launch_count, lost_count, example),) = con.execute(_FILES).fetchall()
-    ((matched_share,),) = con.execute(_MATCHED).fetchall()
-    ((compared_count,),) = con.execute(_COMPARED).fetchall()
-    return KernelCounters(
-        tuple(files),
-        launch_count,
-        lost_count,
-        example,
-        matched_share,
-        tuple(CountedKernel(*row) for row in con.execute(_KERNELS).fetchall()),
-        compared_count,
-        tuple(ModelDisagreement(*row) for row in con.execute(_DISAGREEMENTS).fetchall()),
-    )
