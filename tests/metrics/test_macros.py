@@ -533,6 +533,18 @@ def test_operators_that_make_values_from_none(
 
 
 @pytest.mark.parametrize(
+    ("operator", "runs"),
+    [
+        *(("aten::mkldnn_convolution", True), ("aten::_scaled_dot_product_flash_attention_for_cpu", True)),
+        *(("aten::_slow_conv2d_forward", True), ("mkldnn::_linear_pointwise", True), ("aten::_mkl_linear", True)),
+        *(("aten::addmm", False), ("aten::_scaled_dot_product_flash_attention", False), ("my::mkldnn", False)),
+    ],
+)
+def test_operators_that_only_the_cpu_has(macros: duckdb.DuckDBPyConnection, operator: str, runs: bool) -> None:
+    assert macros.execute("SELECT runs_on_cpu(?)", [operator]).fetchone() == (runs,)
+
+
+@pytest.mark.parametrize(
     ("name", "laptop"),
     [("NVIDIA GeForce RTX 4080 Laptop GPU", True), ("Quadro RTX 5000 with Max-Q Design", True), ("RTX 4080", False)],
 )

@@ -289,6 +289,15 @@ def test_the_headline_promises_no_faster_program_where_another_recording_is_the_
     assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
+def test_the_headline_says_what_makes_a_saving_doubtful_in_place_of_a_speedup() -> None:
+    because = "the trace shows it in one step only"
+    doubtful = dataclasses.replace(loader_finding(), confidence="low", confidence_because=because)
+    said = judge(sick(findings=(doubtful,))).sentence
+    assert f"fixing it saves up to 33.4 % (low confidence: {because})" in said
+    assert "faster" not in said
+    assert "(1.50× faster)" in judge(sick()).sentence
+
+
 def test_names_with_markup_and_control_characters_are_printed_as_they_are() -> None:
     text = report(sick(findings=(loader_finding(message="void f[bold](int)[/] :smile: \x1b[31mred"),)))
     assert "void f[bold](int)[/] :smile:" in text

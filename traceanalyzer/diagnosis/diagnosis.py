@@ -61,7 +61,8 @@ class DeviceLedger:
     step_count: int
     step_source: str | None
     buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first; sums to window_ns
-    marked_step_ns: int | None = None  # mean length of the kept steps on the host, where the program marks its steps
+    # Mean length of the kept steps on the host, from the start of the window on; None where nothing marks steps.
+    marked_step_ns: int | None = None
     kernel_classes: tuple[KernelClass, ...] = ()  # largest first
     top_kernels: tuple[TopKernel, ...] = ()  # at most ten, largest first
     peaks_known: bool = False  # peak rates of the device are known, so rules could judge its kernels

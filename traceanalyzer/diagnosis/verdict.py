@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
 from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
-from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent
+from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -149,7 +149,7 @@ def _host(diagnosis: Diagnosis) -> str:
         if asks_for_recording(timed[0]):
             advice = timed[0].fixes[0].text.rstrip(".")
             return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
-        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
+        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({_worth_words(timed[0])})."
     ledger = max(diagnosis.host_ledgers, key=step_ns)
     bucket, dur_ns = ledger.buckets[0]
     words = (
@@ -213,9 +213,8 @@ def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
 
 def problems(diagnosis: Diagnosis) -> list[Finding]:
     """Return the findings about the program (not about the trace): what the headline names first, then as fixed."""
-    found = _in_order_of_fixes(diagnosis)
     lead = leading_finding(diagnosis)
-    return sorted(found, key=lambda finding: lead is None or finding.rule != lead.rule)
+    return sorted(_in_order_of_fixes(diagnosis), key=lambda finding: lead is None or finding.rule != lead.rule)
 
 
 def _in_order_of_fixes(diagnosis: Diagnosis) -> list[Finding]:
@@ -244,11 +243,6 @@ def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | HostLedg
         if same:
             return max(same, key=step_ns)
     return None
-
-
-def speedup(share: float) -> str:
-    """Say how much faster a run gets that loses this share of its time: `1.50× faster`."""
-    return f"{1 / (1 - share):.2f}× faster" if share < 0.95 else "over 20× faster"
 
 
 def span_words(ledgers: Sequence[DeviceLedger | HostLedger]) -> str:
@@ -342,7 +336,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         return f"{opening}{title} for up to {percent(share)} of the time. {advice}.{rest}"
     plan = plan_of_finding(diagnosis.plans, first)
     joint = share
-    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
+    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({_worth_words(first)})"
     if plan is not None and plan.fixes[0].status == "latent":  # two limits as strong as each other
         share = plan.fixes[0].saving_ns / plan.window_ns
         second = next(finding for finding in timed if finding.rule == plan.fixes[1].rule)
@@ -355,6 +349,13 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
             named = str(count) if count < len(plan.fixes) else "both" if count == 2 else f"all {count}"
             sentence += f", {named} fixes together up to {percent(joint)}"
     return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
+
+
+def _worth_words(finding: Finding) -> str:
+    """Say how much faster the program gets without a finding; of one with low confidence, say why it may not."""
+    if finding.confidence == "low":
+        return f"low confidence: {finding.confidence_because}"
+    return speedup(worth_share(finding))
 
 
 def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
@@ -395,5 +396,4 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
 
 def worth_share(finding: Finding) -> float:
     """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
-    share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
-    return share or 0.0
+    return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0

@@ -114,6 +114,11 @@ def percent(share: float) -> str:
     return "<0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
 
 
+def speedup(share: float) -> str:
+    """Say how much faster a run gets that loses this share of its time: `1.50× faster`."""
+    return f"{1 / (1 - share):.2f}× faster" if share < 0.95 else "over 20× faster"
+
+
 def gain(share: float) -> str:
     """Say what a fix saves as a change: `−3.2 %`, `0.0 %` where it saves nothing, `+1.4 %` where it costs."""
     sign = "−" if share > 0 else "+" if share < 0 else ""

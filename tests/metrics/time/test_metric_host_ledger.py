@@ -15,6 +15,7 @@ from tiers import examples
 
 import traceanalyzer as ta
 from traceanalyzer.cli import main
+from traceanalyzer.diagnosis.verdict import judge
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -101,6 +102,18 @@ def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_p
 def test_a_run_with_gpu_work_has_none(tmp_path: Path) -> None:
     kernel = {**event("k", 10, 20, "kernel", 7), "pid": 0, "args": {"device": 0, "stream": 7, "correlation": 1}}
     assert ledger(tmp_path, [*steps(100), event("aten::mm", 10, 20), kernel]) == {}
+
+
+@pytest.mark.parametrize(("operator", "state"), [("aten::mkldnn_convolution", "host"), ("aten::addmm", "no-gpu")])
+def test_a_machines_devices_do_not_matter_to_a_program_that_ran_on_the_cpu(
+    tmp_path: Path, operator: str, state: str
+) -> None:
+    trace = tmp_path / "trace.json"
+    devices = [{"id": 0, "name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 85_000_000_000}]
+    events = [*steps(100, 200), event(operator, 10, 90)]
+    trace.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": events}))
+    with ta.open(trace, store=tmp_path / "store") as run:
+        assert judge(run.diagnose()).state == state
 
 
 SLICES = st.lists(

@@ -1,7 +1,8 @@
 -- One row per stretch of a trace without GPU work in which the thread that runs its steps does one thing.
 --
 -- Where the machine has devices, or the trace has events of an accelerator, work may be missing, and there is no row: a
--- wait for it would look like Python.
+-- wait for it would look like Python. A machine's devices do not matter where operators show that the program ran on the
+-- CPU (runs_on_cpu).
 --
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
@@ -29,9 +30,9 @@ WITH host_traces AS (
     SELECT trace_id, trace, rank
     FROM traces
     ANTI JOIN gpu_ops USING (trace_id)
-    ANTI JOIN canonical.devices USING (trace_id)
     ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
-    WHERE vendor IS NULL
+    WHERE vendor IS NULL AND trace_id NOT IN (SELECT trace_id FROM canonical.devices)
+       OR trace_id IN (SELECT trace_id FROM host_slices WHERE category = 'cpu_op' AND runs_on_cpu(name))
 ),
 -- The step in which the recording stopped.
 cut_steps AS (

@@ -9,14 +9,21 @@ WITH buckets AS (
     WHERE kept
     GROUP BY trace_id, device, bucket
 ),
+-- Of a step in which the window begins, only what is in the window: the time ahead of its first kernel is not.
 host_steps AS (
     SELECT
-        trace_id,
-        device,
-        round(avg(host_end_ns - host_start_ns))::BIGINT AS mean_ns
-    FROM attribution.steps
-    WHERE kept
-    GROUP BY trace_id, device
+        steps.trace_id,
+        steps.device,
+        round(avg(
+            steps.host_end_ns - CASE
+                WHEN windows.start_ns BETWEEN steps.host_start_ns AND steps.host_end_ns THEN windows.start_ns
+                ELSE steps.host_start_ns
+            END
+        ))::BIGINT AS mean_ns
+    FROM attribution.steps AS steps
+    JOIN windows USING (trace_id, device)
+    WHERE steps.kept
+    GROUP BY steps.trace_id, steps.device
 )
 SELECT
     traces.trace,

@@ -14,7 +14,6 @@ from traceanalyzer.diagnosis.verdict import (
     leading_finding,
     pooled_ledger,
     problems,
-    speedup,
     step_ns,
 )
 from traceanalyzer.report.brief import summary_lines
@@ -26,7 +25,7 @@ from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.text.words import counted, duration, gain, percent
+from traceanalyzer.text.words import counted, duration, gain, percent, speedup
 
 # What a sentence says of its cause behind the cause itself.
 _PROMISE = ": fixing "
