@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
+from traceanalyzer.commands.baseline import baseline as baseline  # the former command
 from traceanalyzer.commands.baseline import write as baseline_of_runs
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import output_option, written, written_bytes
