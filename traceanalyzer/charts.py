@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.charts.ledger_bar import ledger_bar
-from traceanalyzer.report.charts.step_columns import step_columns
+from traceanalyzer.report.charts.ledger_charts import ledger_bar, step_columns
+from traceanalyzer.report.charts.ledger_charts import waterfall as draw_waterfall
 from traceanalyzer.report.charts.svg import Svg
-from traceanalyzer.report.charts.waterfall import waterfall as draw_waterfall
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan

@@ -20,16 +20,15 @@ from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
+from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
+from traceanalyzer.report.html.document import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, scenarios_of
-from traceanalyzer.report.html.markup import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.steps import note_of
-from traceanalyzer.report.html.sections.tables import operators
+from traceanalyzer.report.html.sections.tables import PageColumn, operators, table_markup
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
-from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.run import Run, open_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -21,7 +21,7 @@ from traceanalyzer.report.html.excerpts import (
     thinned,
     window_around,
 )
-from traceanalyzer.report.html.stacks import (
+from traceanalyzer.report.html.sections.stacks import (
     TOLERANCE_NS,
     Frames,
     Numbers,

@@ -31,15 +31,9 @@ RENDERERS = {
 PAGES = {
     "html": "traceanalyzer.report.html.page",
 }
-# Each module has a function `write(diagnosis, stream, context)`.
+# Each module has the functions `write(diagnosis, stream, context)` and `write_diff(diff, stream, context)`.
 FOR_PROGRAMS = {
     "json": "traceanalyzer.report.json",
-    "junit": "traceanalyzer.report.junit",
-    "sarif": "traceanalyzer.report.sarif",
-}
-# Each module has a function `write_diff(diff, stream, context)`.
-DIFF_FOR_PROGRAMS = {
-    "json": "traceanalyzer.report.diff_json",
     "junit": "traceanalyzer.report.junit",
     "sarif": "traceanalyzer.report.sarif",
 }
@@ -48,7 +42,7 @@ DIFF_PAGES = {
     "html": "traceanalyzer.report.html.diff_page",
 }
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
-DIFF_FORMATS = (*RENDERERS, *DIFF_FOR_PROGRAMS)
+DIFF_FORMATS = DIAGNOSIS_FORMATS
 # The first line of a comparison in Markdown, by which a bot finds its comment.
 MARKDOWN_MARK = "<!-- traceanalyzer -->"
 # The format that the name of a file asks for.
@@ -137,7 +131,7 @@ def write_diff(
     unsure: str | None = None,
 ) -> None:
     """Write a comparison in one of DIFF_FORMATS, with what a gate says where one was asked for."""
-    module = {**DIFF_PAGES, **DIFF_FOR_PROGRAMS}.get(format_)
+    module = {**DIFF_PAGES, **FOR_PROGRAMS}.get(format_)
     if module is not None:
         write: Callable[[Diff, TextIO, Context], None] = import_module(module).write_diff
         write(diff, stream, Context(gate=gate, unsure=unsure))

@@ -1,4 +1,4 @@
-"""The diagnosis as JSON: everything that the other reports show, under a versioned schema (docs/json.md)."""
+"""Diagnoses and comparisons as JSON: everything that other reports show, under versioned schemas (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import datetime
 import decimal
 import math
 from collections.abc import Mapping
-from typing import Any, TextIO
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
 from traceanalyzer.diagnosis.flops import flops_rows
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.formats import Context
 from traceanalyzer.text.visible import write_json
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.comparing import Diff
+    from traceanalyzer.comparison.gate import GateResult
 
 
 def write(diagnosis: Diagnosis, stream: TextIO, _: Context | None = None) -> None:
@@ -24,7 +29,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, _: Context | None = None) -> Non
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the diagnosis as plain values that JSON can hold."""
     verdict = judge(diagnosis)
-    plain = plain_value(dataclasses.asdict(diagnosis))
+    plain = plain_value(diagnosis)
     return {
         "schema_version": diagnosis.schema_version,
         "run": diagnosis.run,
@@ -53,7 +58,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _ledger(ledger: DeviceLedger | HostLedger) -> dict[str, Any]:
-    plain: dict[str, Any] = plain_value(dataclasses.asdict(ledger))
+    plain: dict[str, Any] = plain_value(ledger)
     plain["buckets"] = [
         _bucket(bucket, dur_ns) | {"share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}
         for bucket, dur_ns in ledger.buckets
@@ -82,6 +87,8 @@ def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
 
 def plain_value(value: Any) -> Any:
     """Turn tuples into lists, and what JSON has no word for into text; what is no number becomes null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain_value(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -90,6 +97,8 @@ def plain_value(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, Fraction):
+        return float(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
@@ -97,3 +106,36 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return str(value)
+
+
+def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
+    """Write one JSON object and a newline."""
+    write_json(diff_document(diff, context.gate), stream)
+
+
+def diff_document(diff: Diff, gate: GateResult | None = None) -> dict[str, Any]:
+    """Return a comparison as plain values that JSON can hold."""
+    from traceanalyzer.report.diff_blocks.headline import sentence
+
+    alignment = diff.alignment
+    plain: dict[str, Any] = {
+        "diff_version": diff.diff_version,
+        "sentence": sentence(diff),
+        "judgement": plain_value(diff.judgement),
+        "unit": "step" if alignment.kind == "steps" else "work",
+        "time_of": diff.sides[0][0].time_of,
+        "base_ns": diff.base_ns,
+        "new_ns": diff.new_ns,
+        "delta_ns": diff.delta_ns,
+        "alignment": plain_value(alignment) | {"confidence": alignment.confidence},
+        "base": [plain_value(item) for item in diff.base],
+        "new": [plain_value(item) for item in diff.new],
+        "ledger": [plain_value(row) | {"delta_ns": row.delta_ns} for row in diff.ledger],
+    }
+    for name, difference in (("kernels", diff.kernels), ("operators", diff.operators)):
+        rows = [plain_value(row) | {"delta_ns": row.delta_ns} for row in difference.rows]
+        plain[name] = plain_value(difference) | {"rows": rows}
+    for name in ("findings", "verification", "ranks", "confounders", "options"):
+        plain[name] = plain_value(getattr(diff, name))
+    plain["gate"] = None if gate is None else plain_value(gate.checks)
+    return plain

@@ -1,11 +1,14 @@
-"""Results shown outside the commands: as text, as a page, in a notebook, as tables (see `traceanalyzer.display`)."""
+"""Results shown outside the commands: text, a page, a notebook, Arrow tables (see `traceanalyzer.display`)."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import worth_share
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
@@ -15,6 +18,126 @@ if TYPE_CHECKING:
     from traceanalyzer.comparison.comparing import Diff
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.display import OpenTables
+
+
+Row = dict[str, Any]
+
+
+def diagnosis_table(diagnosis: Diagnosis, name: str) -> pa.Table:
+    """Return one of TABLES as an Arrow table. Raises TraceAnalyzerError for another name."""
+    import pyarrow as pa
+
+    if name not in TABLES:
+        hint = suggestion(name, TABLES, f"tables of a diagnosis: {', '.join(TABLES)}")
+        raise TraceAnalyzerError(f"a diagnosis has no table {name!r}", diagnosis.run, hint)
+    columns, rows = TABLES[name]
+    types: dict[str, pa.DataType] = {"text": pa.string(), "integer": pa.int64(), "share": pa.float64()}
+    schema = pa.schema([(column, types[kind]) for column, kind in columns.items()])
+    return pa.Table.from_pylist(rows(diagnosis), schema=schema)
+
+
+def _findings(diagnosis: Diagnosis) -> list[Row]:
+    return [
+        {
+            **{key: getattr(f, key) for key in _FINDINGS if hasattr(f, key)},
+            "worth_share": worth_share(f) if f.saving_ns is not None else None,
+        }
+        for f in diagnosis.findings
+    ]
+
+
+def _ledger(diagnosis: Diagnosis) -> list[Row]:
+    return [
+        {
+            "trace": ledger.trace,
+            "rank": ledger.rank,
+            "device": ledger.device,
+            "bucket": bucket,
+            "dur_ns": dur_ns,
+            "share": dur_ns / ledger.window_ns if ledger.window_ns else None,
+            "step_count": ledger.step_count,
+        }
+        for ledger in diagnosis.ledgers
+        for bucket, dur_ns in ledger.buckets
+    ]
+
+
+def _fixes(diagnosis: Diagnosis) -> list[Row]:
+    return [
+        {
+            "trace": plan.trace,
+            "rank": plan.rank,
+            "device": plan.device,
+            "position": at,
+            "rule": fix.rule,
+            "status": fix.status,
+            "saving_ns": fix.saving_ns,
+            "left_ns": fix.left_ns,
+            "saving_share": fix.saving_ns / plan.window_ns if plan.window_ns else None,
+        }
+        for plan in diagnosis.plans
+        for at, fix in enumerate(plan.fixes, 1)
+    ]
+
+
+def _evidence(diagnosis: Diagnosis) -> list[Row]:
+    return [
+        {
+            "rule": f.rule,
+            "trace": f.trace,
+            "rank": f.rank,
+            "device": f.device,
+            "title": evidence.title,
+            "position": at,
+            "column": column,
+            "value": None if value is None else str(value),
+        }
+        for f in diagnosis.findings
+        for evidence in f.evidence
+        for at, row in enumerate(evidence.rows, 1)
+        for column, value in zip(evidence.columns, row, strict=True)
+    ]
+
+
+_PLACE = {"trace": "text", "rank": "integer", "device": "integer"}
+_FINDINGS = {
+    "rule": "text",
+    "title": "text",
+    "kind": "text",
+    "severity": "text",
+    "confidence": "text",
+    "confidence_because": "text",
+    "status": "text",
+    **_PLACE,
+    "message": "text",
+    "saving_ns": "integer",
+    "saving_share": "share",
+    "run_saving_share": "share",
+    "worth_share": "share",
+    "owned_ns": "integer",
+    "marginal_ns": "integer",
+    "marginal_order": "integer",
+}
+TABLES: dict[str, tuple[dict[str, str], Callable[[Diagnosis], list[Row]]]] = {
+    "findings": (_FINDINGS, _findings),
+    "ledger": ({**_PLACE, "bucket": "text", "dur_ns": "integer", "share": "share", "step_count": "integer"}, _ledger),
+    "fixes": (
+        {
+            **_PLACE,
+            "position": "integer",
+            "rule": "text",
+            "status": "text",
+            "saving_ns": "integer",
+            "left_ns": "integer",
+            "saving_share": "share",
+        },
+        _fixes,
+    ),
+    "evidence": (
+        {"rule": "text", **_PLACE, "title": "text", "position": "integer", "column": "text", "value": "text"},
+        _evidence,
+    ),
+}
 
 
 def diagnosis_text(diagnosis: Diagnosis, layout: str) -> str:
@@ -36,13 +159,6 @@ def diagnosis_in_notebook(diagnosis: Diagnosis) -> str:
     from traceanalyzer.report.html.notebook import diagnosis_html
 
     return diagnosis_html(diagnosis)
-
-
-def diagnosis_table(diagnosis: Diagnosis, name: str) -> pa.Table:
-    """Return findings, ledger, fixes or evidence, one row each; raises TraceAnalyzerError for another name."""
-    from traceanalyzer.report import diagnosis_tables
-
-    return diagnosis_tables.diagnosis_table(diagnosis, name)
 
 
 def diff_in_notebook(diff: Diff) -> str:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from traceanalyzer.report.charts.ledger_charts import axis_words
 from traceanalyzer.report.charts.palette import FILLS, family_of, token_of
-from traceanalyzer.report.charts.step_columns import axis_words
 from traceanalyzer.report.charts.svg import (
     WIDE,
     Svg,

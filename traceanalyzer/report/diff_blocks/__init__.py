@@ -5,8 +5,13 @@ from __future__ import annotations
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.blocks import Section
-from traceanalyzer.report.diff_blocks.changes import ledger_sections, named_sections, rank_sections
-from traceanalyzer.report.diff_blocks.findings import finding_sections, verification_sections
+from traceanalyzer.report.diff_blocks.changes import (
+    finding_sections,
+    ledger_sections,
+    named_sections,
+    rank_sections,
+    verification_sections,
+)
 from traceanalyzer.report.diff_blocks.headline import captures_sections, confounder_sections, gate_sections, headline
 
 

@@ -15,14 +15,15 @@ from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, 
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.diff_blocks.changes import (
     change,
+    finding_sections,
     ledger_rows,
     named_sections,
     rank_sections,
     signed_duration,
     together_row,
     unit_words,
+    verification_sections,
 )
-from traceanalyzer.report.diff_blocks.findings import finding_sections, verification_sections
 from traceanalyzer.report.diff_blocks.headline import (
     MOST_CAPTURES,
     captures_sections,
@@ -36,8 +37,7 @@ from traceanalyzer.report.diff_blocks.headline import (
     verdict_role,
 )
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.html.document import Part, document, part_of
-from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
+from traceanalyzer.report.html.document import Part, blocks_markup, document, filled, part_of, shown_name
 from traceanalyzer.report.html.notebook import blocks_html, blocks_of
 from traceanalyzer.report.html.sections.verdict import Tile
 from traceanalyzer.text.words import bucket_words, counted, duration

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
+from traceanalyzer.report.html.sections.stacks import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.stacks import rows_of, telling_rows
 from traceanalyzer.text.words import bucket_words, counted, name_words, size
 
 # What is shorter than a pixel of this many is drawn together with its neighbours.

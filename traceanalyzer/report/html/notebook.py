@@ -10,13 +10,13 @@ from markupsafe import Markup
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
-from traceanalyzer.report.charts.waterfall import waterfall
+from traceanalyzer.report.charts.ledger_charts import waterfall
 from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_block, message_words
 from traceanalyzer.report.diagnosis_blocks.headline import headline, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words
-from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
+from traceanalyzer.report.html.document import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.sections.ledger import plan_drops
 from traceanalyzer.text.words import counted, value_words
 

@@ -11,8 +11,7 @@ from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.html.document import Part, document
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.document import Part, document, filled
 from traceanalyzer.report.html.sections import (
     findings,
     ledger,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import RunVerdict
-from traceanalyzer.report.html.markup import shown_name
+from traceanalyzer.report.html.document import shown_name
 
 if TYPE_CHECKING:
     import duckdb

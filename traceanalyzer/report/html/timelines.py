@@ -11,8 +11,8 @@ from markupsafe import Markup
 from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
+from traceanalyzer.report.html.document import filled, shown_name
 from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, scenarios_of, window_around
-from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration
 

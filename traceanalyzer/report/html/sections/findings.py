@@ -17,8 +17,7 @@ from traceanalyzer.report.diagnosis_blocks.findings import (
     rival_blocks,
     telling_columns,
 )
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
+from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.timelines import Timelines
 from traceanalyzer.text.words import column_words, gain, value_words

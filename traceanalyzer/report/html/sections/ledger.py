@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
 from traceanalyzer.diagnosis.verdict import compute_share, has_no_compute, step_ns
 from traceanalyzer.report.blocks import Paragraph
-from traceanalyzer.report.charts import ledger_bar as drawn
+from traceanalyzer.report.charts import ledger_charts as drawn
+from traceanalyzer.report.charts.ledger_charts import Drop, waterfall
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
-from traceanalyzer.report.charts.waterfall import Drop, waterfall
 from traceanalyzer.report.diagnosis_blocks.ledgers import (
     LedgerGroup,
     alike,
@@ -22,8 +22,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import (
 )
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan, plan_notes, plan_remark, together_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
-from traceanalyzer.report.html.document import Part, part_of
-from traceanalyzer.report.html.markup import bar_markup, blocks_markup, filled
+from traceanalyzer.report.html.document import Part, bar_markup, blocks_markup, filled, part_of
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import bucket_words, duration, gain, percent
 

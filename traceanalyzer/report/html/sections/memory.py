@@ -7,8 +7,7 @@ from typing import Any
 from traceanalyzer.report.blocks import Block, Table
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
 from traceanalyzer.report.charts.svg import NARROW, WIDE
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import blocks_markup, filled
+from traceanalyzer.report.html.document import Part, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, size
 

@@ -10,10 +10,9 @@ from traceanalyzer.diagnosis import DeviceLedger
 from traceanalyzer.diagnosis.verdict import compute_share
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.document import Part, filled
+from traceanalyzer.report.html.sections.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.text.words import bucket_words, counted, duration, listed, percent
 
 LEAST_RANKS = 2

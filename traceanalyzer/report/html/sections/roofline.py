@@ -7,10 +7,9 @@ from typing import Any
 from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
 from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.document import Part, filled, shown_name
+from traceanalyzer.report.html.sections.tables import PageColumn, table_markup
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.text.words import counted, duration, limit_words, listed, percent
 
 MOST_POINTS = 80

@@ -6,11 +6,10 @@ from typing import Any
 
 from traceanalyzer.diagnosis.verdict import pooled_ledger
 from traceanalyzer.report.blocks import Table
-from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
+from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, StepTime, step_columns
 from traceanalyzer.report.charts.svg import NARROW
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import blocks_markup, filled
+from traceanalyzer.report.html.document import Part, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import bucket_words, counted, duration, gain
 

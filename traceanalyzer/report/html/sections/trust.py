@@ -8,8 +8,7 @@ from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
 from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, override_sections, skipped_sections
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
+from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 
 LONGEST_EXAMPLE = 240

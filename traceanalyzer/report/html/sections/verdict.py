@@ -22,8 +22,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import blocks_markup, filled
+from traceanalyzer.report.html.document import Part, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration, gain, percent, speedup
 
