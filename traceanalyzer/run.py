@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
     from traceanalyzer.rules import Explanation
-    from traceanalyzer.rules.diagnosis.opening import Opening
+    from traceanalyzer.rules.diagnosis.ranks import Opening
     from traceanalyzer.settings.settings import Settings, SettingsFile
 
 
@@ -192,7 +192,7 @@ class Run:
         unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
         from traceanalyzer.opening import kept_diagnosis
-        from traceanalyzer.rules.diagnosis.opening import Opening
+        from traceanalyzer.rules.diagnosis.ranks import Opening
 
         project = self._project(settings)
         store = Store(self.store)

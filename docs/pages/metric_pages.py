@@ -13,9 +13,8 @@ import duckdb
 from pages.markdown import literal, paragraphs, prose, table
 from pages.parts import ROOT
 from traceanalyzer.query import engine
-from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.run import open_run
-from traceanalyzer.schema import Column, canonical_tables
+from traceanalyzer.schema import Column, canonical_tables, rule_tables
 from tracesim import simulate_job
 
 SAMPLE = "sample_traces/slow_loader"

@@ -14,7 +14,7 @@ from traceanalyzer.discovery import find_run
 from traceanalyzer.discovery.other_formats import other_format
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.amd.csv_sets import set_of
+from traceanalyzer.ingest.amd.csv_processes import set_of
 from traceanalyzer.ingest.amd.writing import write_recordings
 
 KERNELS = "Kind,Agent_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"

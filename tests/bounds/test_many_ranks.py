@@ -13,7 +13,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, RunLedger, StandsOut
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened
+from traceanalyzer.rules.diagnosis.ranks import Opening, choose_opened
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
 

@@ -11,8 +11,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.rules import load_rules, rule_called
 from traceanalyzer.rules.evaluation import removals
 from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal, fill_bound
-from traceanalyzer.rules.schema import rule_tables
-from traceanalyzer.schema import TableSchema
+from traceanalyzer.schema import TableSchema, rule_tables
 
 BOUND = rule_tables()["bound"]
 WINDOW = {

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from traceanalyzer.answers.flame import Frame, folded_stacks, largest_rows, put_together, tree_of
 from traceanalyzer.cli import main
-from traceanalyzer.report.charts.flame_graph import flame_graph
-from traceanalyzer.report.screens.flame import sections
+from traceanalyzer.report.screens.flame import flame_graph, sections
 from traceanalyzer.run import open_run
 
 SAMPLE = "sample_traces/slow_loader"

@@ -21,7 +21,7 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import (
     MAX_FILE_BYTES,

@@ -12,7 +12,7 @@ import pytest
 
 import traceanalyzer
 from traceanalyzer.attribution.buckets import BUCKETS
-from traceanalyzer.report.charts import palette
+from traceanalyzer.report.charts import svg
 from traceanalyzer.text.words import BUCKET_WORDS
 
 PACKAGE = Path(traceanalyzer.__file__).parent
@@ -54,7 +54,7 @@ def test_a_class_name_means_one_thing() -> None:
 
 def test_words_and_colours_are_those_of_the_buckets() -> None:
     assert set(BUCKET_WORDS) == set(BUCKETS)
-    assert all(palette.token_of(bucket) in palette.FILLS for bucket in BUCKETS)
+    assert all(svg.token_of(bucket) in svg.FILLS for bucket in BUCKETS)
 
 
 def test_a_name_that_only_its_definition_holds_is_found() -> None:

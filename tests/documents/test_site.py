@@ -10,8 +10,7 @@ from tiers import needed
 
 from traceanalyzer.query import engine
 from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.schema import rule_tables
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer.schema import canonical_tables, rule_tables
 
 PLACES = {"README.md": "index.md", "docs/tour.md": "tour.md", "rules/README.md": "rule_format.md"}
 

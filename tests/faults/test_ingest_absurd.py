@@ -14,7 +14,7 @@ from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.attribution.steps.steps import load_host_steps
 from traceanalyzer.cli import main
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest.nsys.host.slices import settle_ties
+from traceanalyzer.ingest.nsys.host_slices import settle_ties
 
 Row = tuple[int, int, int, int]
 COLUMNS = ("thread", "start_ns", "dur_ns", "slice_id")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest.nsys.host.names import take_apart
+from traceanalyzer.ingest.nsys.nvtx import take_apart
 
 
 def told(text: str) -> tuple[Any, ...] | None:

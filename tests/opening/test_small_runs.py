@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.query import engine
-from traceanalyzer.query.small_runs import copy_run
+from traceanalyzer.query.canonical import copy_run
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from tracesim import simulate_job

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.blocks import Bar, BarPart
-from traceanalyzer.report.charts import palette
+from traceanalyzer.report.charts import svg
 from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, ledger_bar, step_columns, waterfall
@@ -42,14 +42,14 @@ def boxes(svg: Svg, name: str) -> list[ElementTree.Element]:
 
 @pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
 def test_words_and_marks_stand_out_from_what_they_are_on(side: int) -> None:
-    ground = {name: pair[side] for name, pair in palette.GROUND.items()}
+    ground = {name: pair[side] for name, pair in svg.GROUND.items()}
     for tone in ("text", "dim", "accent", "bad", "caution", "good"):
         for below in ("ground", "panel"):
-            assert palette.contrast(ground[tone], ground[below]) >= 4.5, (tone, below)
-    for family, pair in palette.OUTLINES.items():
-        assert palette.contrast(pair[side], ground["ground"]) >= 3, family
-    for token, pair in {**palette.FILLS, **palette.SLICES}.items():
-        assert palette.contrast(palette.words_on(pair[side]), pair[side]) >= 4.5, token
+            assert svg.contrast(ground[tone], ground[below]) >= 4.5, (tone, below)
+    for family, pair in svg.OUTLINES.items():
+        assert svg.contrast(pair[side], ground["ground"]) >= 3, family
+    for token, pair in {**svg.FILLS, **svg.SLICES}.items():
+        assert svg.contrast(svg.words_on(pair[side]), pair[side]) >= 4.5, token
 
 
 def test_ledger_bar_is_as_wide_as_its_parts() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from traceanalyzer.rules import Rule, load_rules
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import planning
 from traceanalyzer.rules.evaluation.places import Place, read_places
 from traceanalyzer.rules.evaluation.removals import Device, Removal

@@ -16,8 +16,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens import explanation
 from traceanalyzer.rules import Rule, diagnose, explain, lint, load_rules, read_rules, rule_called, run_rule_tests
-from traceanalyzer.rules.authoring.fixtures import open_fixture
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts
 from traceanalyzer.rules.rule_file.model import Claims
 from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files

@@ -27,7 +27,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place

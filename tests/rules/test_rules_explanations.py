@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, lint, load_rules, readers
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Removal

@@ -14,8 +14,8 @@ from traceanalyzer.cli import main
 from traceanalyzer.discovery import remote_finding
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote import remote_object
-from traceanalyzer.remote.client import Entry
 from traceanalyzer.remote.fsspec_client import FsspecClient
+from traceanalyzer.remote.location import Entry
 from traceanalyzer.remote.remote_object import RemoteObject
 
 pytestmark = pytest.mark.check

@@ -14,8 +14,7 @@ from tiers import needed
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote.client import reason_of
-from traceanalyzer.remote.location import Location, parse_url, run_input
+from traceanalyzer.remote.location import Location, parse_url, reason_of, run_input
 from traceanalyzer.remote.obstore_client import s3_configuration
 
 SECRET = "hunter2secret"

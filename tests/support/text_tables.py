@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 
 _NULL = "-"
 _WORDS: dict[str, Any] = {_NULL: None, "true": True, "false": False}

@@ -27,8 +27,7 @@ from traceanalyzer.attribution.replay.rank_scans import StoredScans, scans_in
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream, copy_time, full_device
-from traceanalyzer.schema import TableSchema, load_tables
-from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.schema import TableSchema, load_tables, parquet_options
 
 # The tables of attribution with many rows a rank.
 PER_RANK = ("steps", "ledger_rows", "lead_events", "lead_costs", "lead_needs")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.selection import Selection
-    from traceanalyzer.rules.diagnosis.opening import Opening
+    from traceanalyzer.rules.diagnosis.ranks import Opening
     from traceanalyzer.run import Run
 
 EXIT_FINDING = 1
@@ -190,7 +190,7 @@ def diagnose(
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:
     """Return which ranks to quote evidence of."""
-    from traceanalyzer.rules.diagnosis.opening import OPENED_RANKS, Opening
+    from traceanalyzer.rules.diagnosis.ranks import OPENED_RANKS, Opening
 
     ranks: list[int] = []
     for part in listed.split(",") if listed is not None else ():

@@ -82,7 +82,7 @@ def flame(
     root = tree_of(put_together(stacks))
     with written(output) as stream:
         if format_ == "svg":
-            from traceanalyzer.report.charts.flame_graph import flame_graph
+            from traceanalyzer.report.screens.flame import flame_graph
 
             says = f"Flame graph of {kind} of {name}: {report.value_words(root.value, kind)}"
             stream.write(flame_graph(root, says, lambda value: report.value_words(value, kind)) + "\n")

@@ -81,7 +81,7 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
 
 def _not_exported(name: str, known: Mapping[str, Metric]) -> TraceAnalyzerError:
     from traceanalyzer.report.screens.metric import ALL_METRICS, all_tables
-    from traceanalyzer.rules.schema import rule_tables
+    from traceanalyzer.schema import rule_tables
 
     if name in rule_tables():
         return TraceAnalyzerError(

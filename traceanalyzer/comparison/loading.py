@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.sql import NAMES, read_query
 from traceanalyzer.comparison.summary import (
     DEFAULT_COMPARE_OPTIONS,
     MOST_KERNEL_BYTES,
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
 _WARNING = SEVERITIES.index("warning")
 _WARM_UP_FROM = 4  # of so many marked steps, the first is warm-up, as on devices
 _ROW_BYTES = 70  # of a row without its name
+# A file each, named after what its rows are.
+_QUERIES = ("device_steps", "facts", "host_buckets", "host_steps", "kernels", "operators")
 _OUTCOMES = ("fired", "latent", "clear", "abstained")
 
 Row = dict[str, Any]
@@ -58,12 +59,12 @@ Row = dict[str, Any]
 
 def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summary:
     """Return the summary of an open run and its diagnosis; `label` replaces the name of the run's folder."""
-    with engine.connect(
-        run.traces, run.derived, readers=[read_query(name) for name in NAMES], captures=run.captures
-    ) as connection:
+    folder = Path(__file__).parent / "sql"
+    queries = {name: (folder / f"{name}.sql").read_text(encoding="utf-8") for name in _QUERIES}
+    with engine.connect(run.traces, run.derived, readers=[*queries.values()], captures=run.captures) as connection:
 
         def rows(name: str) -> list[Row]:
-            table: list[Row] = connection.sql(read_query(name)).to_arrow_table().to_pylist()
+            table: list[Row] = connection.sql(queries[name]).to_arrow_table().to_pylist()
             return table
 
         facts, device_steps = rows("facts"), rows("device_steps")

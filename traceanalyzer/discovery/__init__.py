@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceanalyzer.discovery.finding import discover, find_sources, ingesters
 from traceanalyzer.discovery.naming import natural_key, ranks_from_names
 from traceanalyzer.discovery.run_sources import RunSources, find_run, with_ncu_tables
-from traceanalyzer.ingest.heads import read_head
+from traceanalyzer.ingest.unread_formats import read_head
 
 __all__ = [
     "RunSources",

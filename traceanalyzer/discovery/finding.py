@@ -27,9 +27,9 @@ from traceanalyzer.discovery.other_formats import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
-from traceanalyzer.ingest.heads import HEAD_BYTES, read_head
 from traceanalyzer.ingest.ncu import WAYS
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
+from traceanalyzer.ingest.unread_formats import HEAD_BYTES, read_head
 
 _PLUGIN = Path("plugins") / "profile"
 _PROFILE = re.compile(r"\.xplane\.pb(?:\.gz)?$")
@@ -190,7 +190,7 @@ _FORMATS = (
     "xla:XlaIngester",
     "trace_events:TraceEventIngester",
     "ncu:NcuIngester",
-    "ncu.reports:NcuReportIngester",
+    "ncu:NcuReportIngester",
 )
 # Nearly every trace is known by so many bytes: to inflate a whole head takes longer than all else about its file.
 _FIRST_BYTES = 2**16

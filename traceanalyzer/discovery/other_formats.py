@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceanalyzer.ingest.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT
-from traceanalyzer.ingest.unread_formats import unread_database
+from traceanalyzer.ingest.unread_formats import read_head, unread_database
 
 _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"

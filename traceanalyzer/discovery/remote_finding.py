@@ -18,8 +18,7 @@ from traceanalyzer.discovery.finding import left_behind, look
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.export.unpacking import is_report
 from traceanalyzer.ingest.packed import LIMITS, ArchiveIngester
-from traceanalyzer.remote.client import Client, Entry
-from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.location import Client, Entry, Location
 from traceanalyzer.remote.remote_object import RemoteObject, client_of, first_bytes
 from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
 from traceanalyzer.store.owner import user_cache

@@ -16,10 +16,9 @@ from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
-from traceanalyzer.ingest.amd.csv_sets import leader_of
-from traceanalyzer.ingest.heads import read_head
-from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester
-from traceanalyzer.ingest.ncu.reports import NcuReportIngester
+from traceanalyzer.ingest.amd.csv_processes import leader_of
+from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester, NcuReportIngester
+from traceanalyzer.ingest.unread_formats import read_head
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location

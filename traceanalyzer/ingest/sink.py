@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.unread_formats import unread_device_work
-from traceanalyzer.schema import TableSchema, canonical_tables, trace_tables
-from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.schema import TableSchema, canonical_tables, parquet_options, trace_tables
 
 CONTENT, ROLE, CAPTURE = "traceanalyzer.content", "traceanalyzer.role", "capture"
 UNREAD = "unread\n"

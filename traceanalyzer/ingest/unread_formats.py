@@ -1,4 +1,4 @@
-"""Traces of other tools that hold work of devices in a form that no ingester reads: what they are, and what to do.
+"""What a file is by its first bytes: traces of other tools that no ingester reads, and what to do about them.
 
 What is read is never looked up: a row of a format that is read speaks of files in which no work is found.
 """
@@ -13,6 +13,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, inflated_up_to_damage
+
+HEAD_BYTES = 2**20
+
+
+def read_head(path: Path, most: int = HEAD_BYTES) -> bytes:
+    """Return at most so many of a file's first bytes, decompressed where it is gzip."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(most)
+    except OSError as error:
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path, "check the file's permissions") from error
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    return inflated_up_to_damage(head, most)
+
 
 SQLITE_HEAD = b"SQLite format 3\x00"
 _RECORD_TORCH = "record the job with torch.profiler"

@@ -26,7 +26,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
-from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.schema import parquet_options
 from traceanalyzer.store.inputs import StoredTrace
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store

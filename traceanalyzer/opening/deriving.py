@@ -42,7 +42,7 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
         from traceanalyzer.opening.screening import scans_of_run
         from traceanalyzer.query import engine
         from traceanalyzer.query.canonical import connect_canonical
-        from traceanalyzer.schema.parquet_files import parquet_options
+        from traceanalyzer.schema import parquet_options
 
         matched, attributed = kept_matched(opened_store, target.name), None
         if executor is not None:

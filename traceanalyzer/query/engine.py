@@ -18,7 +18,15 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.metrics import CAPTURED_TABLES, metrics, metrics_in_order, sources_in, with_those_below
-from traceanalyzer.query.canonical import connect_canonical, define_canonical, in_schema, insert, those
+from traceanalyzer.query.canonical import (
+    connect_canonical,
+    copy_run,
+    define_canonical,
+    in_schema,
+    insert,
+    is_small,
+    those,
+)
 from traceanalyzer.query.empty import (
     add_macros,
     add_pass_through,
@@ -28,7 +36,6 @@ from traceanalyzer.query.empty import (
     define_without_rows,
 )
 from traceanalyzer.query.limits import interrupted_after
-from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.quoting import literal, quoted

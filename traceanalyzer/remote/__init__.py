@@ -1,5 +1,4 @@
 """Runs in object stores and on servers: what they hold, read without a copy where the format allows it.
 
-`location` understands what a user names, `remote_object` reads one object, and `client` says what each client of a
-store offers.
+`location` understands what a user names, and says what each client of a store offers; `remote_object` reads one object.
 """

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote import remote_object
-from traceanalyzer.remote.client import Entry, ReplacedError, TemporaryError
-from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.location import Entry, Location, ReplacedError, TemporaryError
 from traceanalyzer.remote.obstore_client import ObstoreClient
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote.client import (
+from traceanalyzer.remote.location import (
     MOST_OBJECTS,
     Entry,
+    Location,
     ReplacedError,
     TemporaryError,
     missing_extra,
     reason_of,
     too_many,
 )
-from traceanalyzer.remote.location import Location
 
 _HDFS = "HDFS needs Java and Hadoop's libraries: set JAVA_HOME, HADOOP_HOME and CLASSPATH (`hadoop classpath --glob`)"
 _OTHER = "check its address and its configuration, or download the run and give its folder"

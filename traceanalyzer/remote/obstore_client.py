@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote.client import (
+from traceanalyzer.remote.location import (
     MOST_OBJECTS,
     Entry,
+    Location,
     ReplacedError,
     TemporaryError,
     WholeOnlyError,
@@ -28,7 +29,6 @@ from traceanalyzer.remote.client import (
     reason_of,
     too_many,
 )
-from traceanalyzer.remote.location import Location
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta

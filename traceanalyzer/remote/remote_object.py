@@ -16,8 +16,15 @@ from typing import Any, Literal
 import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote.client import Client, Entry, ReplacedError, TemporaryError, WholeOnlyError, reason_of
-from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.location import (
+    Client,
+    Entry,
+    Location,
+    ReplacedError,
+    TemporaryError,
+    WholeOnlyError,
+    reason_of,
+)
 
 # One block is read ahead of the one in use: this is half of what an open object holds in memory.
 BLOCK_BYTES = 8 * 2**20

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -104,3 +105,27 @@ def capture_tables() -> dict[str, TableSchema]:
 def derived_tables() -> dict[str, TableSchema]:
     """Return the tables that attribution computes, by name."""
     return load_tables(Path(__file__).parent.parent / "attribution" / "schema")
+
+
+def rule_tables() -> dict[str, TableSchema]:
+    """Return the tables that only the SQL of a rule can read, by name."""
+    return load_tables(Path(__file__).parent.parent / "rules" / "schema")
+
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how tables of the store are written.
+
+    Times and ids hardly repeat: looking for repetitions in them costs more than writing them. Stacks do repeat.
+    """
+    repeating = [
+        field.name
+        for field in schema
+        if field.type == pa.string() or pa.types.is_dictionary(field.type) or field.name == "stack_id"
+    ]
+    packed = [field.name for field in schema if pa.types.is_integer(field.type) and field.name not in repeating]
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": repeating,
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+    }

@@ -31,8 +31,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.bucket import Bucket, SmallObject
-from traceanalyzer.remote.client import Entry
-from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.location import Entry, Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.writing import SEAL_NAME, StoreError
 

@@ -16,7 +16,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.discovery.finding import ingesters
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.ncu.reports import NcuReportIngester
+from traceanalyzer.ingest.ncu import NcuReportIngester
 
 __all__ = ["run"]
 # A reader with one launch, as NVIDIA's answers: whole numbers as floats, and None for what was not measured.
@@ -117,7 +117,7 @@ def test_a_report_without_launches_is_an_error(reader: None, tmp_path: Path, nam
 
 
 def test_without_the_reader_no_report_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceanalyzer.ingest.ncu.reports.can_read_reports", lambda: False)
+    monkeypatch.setattr("traceanalyzer.ingest.ncu.can_read_reports", lambda: False)
     path = report(tmp_path)
     assert not any(ingester.sniff(path.read_bytes(), path) for ingester in ingesters())
 

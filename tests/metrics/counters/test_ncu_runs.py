@@ -79,7 +79,7 @@ def answer(run: Path, query: str, **options: Any) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVIDIA's reader of reports is not installed."""
-    monkeypatch.setattr("traceanalyzer.ingest.ncu.reports.can_read_reports", lambda: False)
+    monkeypatch.setattr("traceanalyzer.ingest.ncu.can_read_reports", lambda: False)
 
 
 JOINED = "SELECT tier, memory_percent, headroom_ns FROM ncu_join"

@@ -8,7 +8,7 @@ import pytest
 from text_tables import rows
 
 from traceanalyzer.diagnosis import DeviceLedger, KernelClass, TopKernel
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import reporting
 
 WINDOW = "window_ns  step_count  step_source\n100        2           ProfilerStep"

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.testing import open_fixture
 
 # Names as real traces have them; what peers take them for is in the reason.
 NAMES = [

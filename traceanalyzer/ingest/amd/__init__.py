@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.amd.csv_sets import leader_of, table_kind
+from traceanalyzer.ingest.amd.csv_processes import leader_of, table_kind
 
 if TYPE_CHECKING:
     from traceanalyzer.ingest.amd.recording import ProcessRecording
@@ -40,13 +40,13 @@ class AmdIngester:
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every process of the file into a subfolder of `folder`; see Ingester."""
         from traceanalyzer.ingest.amd.csv_tables import csv_recordings
-        from traceanalyzer.ingest.amd.defects import AmdDefects
+        from traceanalyzer.ingest.amd.recording import AmdDefects
         from traceanalyzer.ingest.amd.rocpd import rocpd_recordings
         from traceanalyzer.ingest.amd.rpd import rpd_recordings
         from traceanalyzer.ingest.amd.sdk_json import json_recordings
         from traceanalyzer.ingest.amd.writing import write_recordings
-        from traceanalyzer.ingest.heads import read_head  # it finds files with the help of this module
         from traceanalyzer.ingest.nsys.export.unpacking import unpacked
+        from traceanalyzer.ingest.unread_formats import read_head  # it finds files with the help of this module
 
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:

@@ -9,8 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.recording import Lookup, ints
+from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, ints
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column
 

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.agents import device_row
-from traceanalyzer.ingest.amd.csv_processes import CsvProcess, batches_of, numbers, processes_in
-from traceanalyzer.ingest.amd.csv_sets import leader_of, set_of
-from traceanalyzer.ingest.amd.defects import AmdDefects
+from traceanalyzer.ingest.amd.csv_processes import CsvProcess, batches_of, leader_of, numbers, processes_in, set_of
 from traceanalyzer.ingest.amd.recording import (
+    AmdDefects,
     CounterRows,
     Identity,
     NameCodes,

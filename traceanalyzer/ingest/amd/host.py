@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.amd.recording import CALLS, ProcessRecording, coded_column, flags, integers, taken
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nester, Slices, name_hashes
 from traceanalyzer.ingest.nsys.export.reading import Stream
-from traceanalyzer.ingest.nsys.host.launches import Calls, Launches
-from traceanalyzer.ingest.nsys.host.names import as_operators, coded, take_apart
-from traceanalyzer.ingest.nsys.host.slices import settle_ties
+from traceanalyzer.ingest.nsys.host_slices import Calls, Launches, settle_ties
 from traceanalyzer.ingest.nsys.masks import Column, count, known
+from traceanalyzer.ingest.nsys.nvtx import as_operators, coded, take_apart
 from traceanalyzer.ingest.sink import TraceSink
 
 MARK, ACROSS_THREADS = "roctxMarkA", "roctxProcessRangeA"

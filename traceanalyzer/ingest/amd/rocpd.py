@@ -11,8 +11,14 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS, Agent, Agents
-from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.recording import COUNTERS, CounterRows, Identity, ProcessRecording, allocation_rows
+from traceanalyzer.ingest.amd.recording import (
+    COUNTERS,
+    AmdDefects,
+    CounterRows,
+    Identity,
+    ProcessRecording,
+    allocation_rows,
+)
 from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed, work_of
 from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
 from traceanalyzer.ingest.nsys.export.source import SqliteSource

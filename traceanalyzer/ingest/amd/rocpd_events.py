@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.agents import Agents
-from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.host import ACROSS_THREADS, crossing_rows, mark_rows
 from traceanalyzer.ingest.amd.recording import (
+    AmdDefects,
     Lookup,
     NameCodes,
     array_of,

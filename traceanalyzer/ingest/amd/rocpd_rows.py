@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS
-from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.recording import Lookup, integers, taken
+from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, integers, taken
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.reading import read_table

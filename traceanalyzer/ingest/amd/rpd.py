@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.recording import (
+    AmdDefects,
     CounterRows,
     Identity,
     Lookup,

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import Agent, Agents
-from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.host import ACROSS_THREADS, MARK, crossing_rows, mark_rows
 from traceanalyzer.ingest.amd.json_records import (
     CutError,
@@ -28,6 +27,7 @@ from traceanalyzer.ingest.amd.json_records import (
 )
 from traceanalyzer.ingest.amd.recording import (
     COUNTERS,
+    AmdDefects,
     CounterRows,
     Identity,
     Lookup,

@@ -24,7 +24,7 @@ from traceanalyzer.ingest.amd.recording import COUNTERS, ProcessRecording, coded
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.export.reading import Stream
-from traceanalyzer.ingest.nsys.host.launches import LINKS, Launches
+from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.sink import TraceSink
 

@@ -15,8 +15,8 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
+from traceanalyzer.ingest.nsys.export.reading import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.export.source import ExportSource, open_source
-from traceanalyzer.ingest.nsys.export.stage import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.facts import (
     ExportFacts,
@@ -28,10 +28,16 @@ from traceanalyzer.ingest.nsys.facts import (
     mpi_ranks_of,
     read_facts,
 )
-from traceanalyzer.ingest.nsys.host.launches import Launches
-from traceanalyzer.ingest.nsys.host.nvtx import DETAIL_SCHEMA, NvtxSplitter, PayloadDecoder
-from traceanalyzer.ingest.nsys.host.nvtx import SCHEMA as NVTX_SCHEMA
-from traceanalyzer.ingest.nsys.host.slices import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
+from traceanalyzer.ingest.nsys.host_slices import (
+    FAILED_CALLS,
+    PROCESS_MASK,
+    CallFilter,
+    HostWriter,
+    Launches,
+    ThreadNumbers,
+)
+from traceanalyzer.ingest.nsys.nvtx import DETAIL_SCHEMA, NvtxSplitter, PayloadDecoder
+from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink
 

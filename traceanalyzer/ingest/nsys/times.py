@@ -9,7 +9,7 @@ import duckdb
 from traceanalyzer.ingest.device_check import check_device_records
 from traceanalyzer.ingest.far_records import SLOT_NS, Slot, recording_of
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.stage import sql
+from traceanalyzer.ingest.nsys.export.reading import sql
 
 
 def check_times_of_devices(

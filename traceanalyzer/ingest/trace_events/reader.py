@@ -13,11 +13,19 @@ import duckdb
 
 from traceanalyzer.ingest import IngestOptions, Progress, Source
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
-from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.native import NativeScanner, reader_in_use
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
-from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SMALL_CHUNKS, SPARE_PARSERS, ByteStream
+from traceanalyzer.ingest.trace_events.stream import (
+    CHUNK_BYTES,
+    HEADER_LIMIT_BYTES,
+    SMALL_CHUNKS,
+    SPARE_PARSERS,
+    ByteStream,
+    TraceDocument,
+    read_header,
+    read_trailer,
+)
 
 # An event with more text than this is damage.
 LOOKAHEAD_BYTES = 32 * 2**20

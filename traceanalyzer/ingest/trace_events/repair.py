@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from traceanalyzer.ingest.trace_events.document import LONE_SURROGATE
 from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.stream import LONE_SURROGATE
 
 _STRUCTURE = re.compile(r'["{}\[\]:,]')
 _QUOTE = re.compile(r'(\\*)"')

@@ -11,7 +11,6 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.ingest.trace_events.chunks import sql
-from traceanalyzer.ingest.trace_events.document import TraceDocument
 from traceanalyzer.ingest.trace_events.facts import whole_number
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
@@ -22,6 +21,7 @@ from traceanalyzer.ingest.trace_events.merged_ranks import (
     find_ranks,
 )
 from traceanalyzer.ingest.trace_events.reader import Parts
+from traceanalyzer.ingest.trace_events.stream import TraceDocument
 
 _PARTS = ("host", "gpu_events", "other")
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.charts.ledger_charts import axis_words
-from traceanalyzer.report.charts.palette import FILLS, family_of, token_of
 from traceanalyzer.report.charts.svg import (
+    FILLS,
     WIDE,
     Svg,
     drawing,
     escaped,
+    family_of,
     fitted,
     line,
     part,
     round_scale,
+    token_of,
     words,
     words_px,
 )

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.blocks import Bar
-from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import (
     WIDE,
     Svg,
@@ -16,6 +15,7 @@ from traceanalyzer.report.charts.svg import (
     line,
     part,
     round_scale,
+    token_of,
     words,
     words_px,
 )

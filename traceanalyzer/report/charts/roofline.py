@@ -6,8 +6,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.report.charts.palette import FILLS, GROUND, OUTLINES, family_of
-from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, escaped, line, words, words_px
+from traceanalyzer.report.charts.svg import (
+    FILLS,
+    GROUND,
+    OUTLINES,
+    WIDE,
+    Svg,
+    drawing,
+    escaped,
+    family_of,
+    line,
+    words,
+    words_px,
+)
 
 HEIGHT = 340
 FOOT_PX = 40

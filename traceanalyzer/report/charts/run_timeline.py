@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.charts.ledger_charts import axis_words
-from traceanalyzer.report.charts.palette import FILLS
-from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, line, round_scale, words, words_px
+from traceanalyzer.report.charts.svg import FILLS, WIDE, Svg, drawing, fitted, line, round_scale, words, words_px
 
 RULER_PX = 20
 GAP_PX = 6

@@ -18,8 +18,12 @@ from traceanalyzer.report.diagnosis_blocks.headline import (
 from traceanalyzer.report.diagnosis_blocks.ledgers import kernels_shown, ledger_sections, slowest_kernels
 from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, plan_sections, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
-from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections, recordings_blocks
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import override_sections, skipped_sections
+from traceanalyzer.report.diagnosis_blocks.trust import (
+    left_out_sections,
+    override_sections,
+    recordings_blocks,
+    skipped_sections,
+)
 from traceanalyzer.report.selection import EVERYTHING, Selection
 
 

@@ -10,8 +10,7 @@ from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import left_out
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ranks import quality_place
-from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, record_words, skipped
+from traceanalyzer.report.diagnosis_blocks.trust import checked_words, record_words, recordings_blocks, skipped
 from traceanalyzer.text.words import counted, duration, listed, ranges, short_names
 
 MOST_LOSSES = 3

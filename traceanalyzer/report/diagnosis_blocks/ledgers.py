@@ -11,7 +11,7 @@ from traceanalyzer.diagnosis.shares import SMALL_SHARE, ledger_rows, shares_word
 from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
-from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
+from traceanalyzer.report.diagnosis_blocks.trust import recordings_table
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.

@@ -19,10 +19,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from traceanalyzer.report.blocks import Bar, Block, Heading, Section
-from traceanalyzer.report.charts import palette
+from traceanalyzer.report.charts import svg
 from traceanalyzer.report.charts.ledger_charts import ledger_bar
-from traceanalyzer.report.charts.palette import token_of
-from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, hatch_patterns
+from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, hatch_patterns, token_of
 from traceanalyzer.report.code_lines import fitted
 from traceanalyzer.text.visible import masked, one_line, visible
 
@@ -180,7 +179,7 @@ def json_markup(value: Any) -> Markup:
 @cache
 def style() -> str:
     """Return the style sheet of a page."""
-    return palette.style_sheet() + _asset("page.css")
+    return svg.style_sheet() + _asset("page.css")
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
+from traceanalyzer.report.charts.svg import KERNEL_BLUES, token_of
 from traceanalyzer.report.html.sections.stacks import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import bucket_words, counted, name_words, size

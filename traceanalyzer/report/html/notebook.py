@@ -15,7 +15,7 @@ from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_bl
 from traceanalyzer.report.diagnosis_blocks.headline import headline, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words
+from traceanalyzer.report.diagnosis_blocks.trust import checked_words
 from traceanalyzer.report.html.document import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.sections.ledger import plan_drops
 from traceanalyzer.text.words import counted, value_words

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import Evidence, Finding
-from traceanalyzer.report.charts.palette import TOKENS
+from traceanalyzer.report.charts.svg import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.html.document import filled, shown_name
 from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, scenarios_of, window_around

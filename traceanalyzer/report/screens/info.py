@@ -11,7 +11,7 @@ from traceanalyzer.diagnosis import LeftOut
 from traceanalyzer.diagnosis.flops import flops_rows
 from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ledgers import flops_sections
-from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
+from traceanalyzer.report.diagnosis_blocks.trust import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.text import visible
 from traceanalyzer.text.words import counted, duration, percent, short_names, size

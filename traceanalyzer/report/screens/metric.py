@@ -7,8 +7,7 @@ from textwrap import indent
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.metrics import Metric, metrics
 from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
-from traceanalyzer.rules.schema import rule_tables
-from traceanalyzer.schema import Column, TableSchema, canonical_tables, derived_tables
+from traceanalyzer.schema import Column, TableSchema, canonical_tables, derived_tables, rule_tables
 
 ALL_METRICS = "`traceanalyzer metrics list` lists all"
 

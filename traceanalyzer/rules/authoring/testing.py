@@ -1,29 +1,203 @@
-"""Runs the tests that rules carry: each must say what its test expects, row by row."""
+"""Runs the tests that rules carry: each must say what its test expects, row by row.
+
+A test runs on a simulated workload, literal rows, or the one with tables of the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from traceanalyzer import attribution
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.authoring.fixtures import rule_workspace
+from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.explaining import unmet
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
-from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.evaluation.sandbox import BOUND_TABLE, lock_workspace, readers
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule, RuleTest
-from traceanalyzer.rules.rule_file.template import render
+from traceanalyzer.rules.rule_file.template import render, with_trace_names
 from traceanalyzer.rules.rule_set.loading import check_settings
+from traceanalyzer.schema import TableSchema, canonical_tables
+
+# What a literal row means when it does not say: the first device of a run of one trace, from PyTorch's profiler.
+_DEFAULTS: dict[str, Any] = {
+    "trace": "test",
+    "trace_id": 0,
+    "rank": 0,
+    "device": 0,
+    "recorder": "kineto",
+    "framework": "pytorch",
+}
+_COUNTER = "$i"
+_OWN = "attribution."  # before the name of an attribution table whose own rows are given
+_EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE": 0.0, "VARCHAR": ""}
+
+
+def open_fixture(
+    sim: Mapping[str, Any] | None,
+    tables: Mapping[str, Any],
+    readers: Sequence[str] | None = None,
+    empty: duckdb.DuckDBPyConnection | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over a simulated run and literal rows: `empty`, or one of its own.
+
+    Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
+    return, columns that a row leaves out being NULL. Metrics that build on it do not see these, unless the name is that
+    of an attribution table with its schema: then they become the table's own. With `readers` the connection has the
+    rows that these texts read. Raises ValueError with the reason when a name is unknown.
+    """
+    con = empty or engine.connect_empty()
+    _fill(con, sim, tables, readers)
+    return con
+
+
+@contextmanager
+def rule_workspace(
+    sim: Mapping[str, Any] | None, tables: Mapping[str, Any], readers: Sequence[str]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Lend the one connection of all rule tests, locked as a rule finds it and filled as by `open_fixture`."""
+    with engine.undone(_locked()) as con:
+        _fill(con, sim, tables, readers)
+        yield con
+
+
+@cache
+def _locked() -> duckdb.DuckDBPyConnection:
+    con = engine.connect_empty()
+    lock_workspace(con)
+    return con
+
+
+def _workload(sim: Mapping[str, Any] | None) -> str | None:
+    return None if sim is None else json.dumps(sim, sort_keys=True)
+
+
+def _fill(
+    con: duckdb.DuckDBPyConnection,
+    sim: Mapping[str, Any] | None,
+    tables: Mapping[str, Any],
+    readers: Sequence[str] | None,
+) -> None:
+    canonical, derived = _simulated(_workload(sim))
+    replaced = {
+        name: _filled(canonical_tables()[name], expand(rows))
+        for name, rows in tables.items()
+        if name in canonical_tables()
+    }
+    if replaced:
+        canonical = {**canonical, **replaced}
+        derived = engine.derive(canonical)
+    derived = {**derived, **_own_rows(tables)}
+    asking = None if readers is None else (*readers, *tables, "traces", "windows")
+    engine.fill(con, canonical, derived, asking, tables.keys() - canonical_tables().keys())
+    con.execute(BOUND_TABLE)
+    for name, rows in tables.items():
+        if name not in canonical_tables() and not name.startswith(_OWN):
+            replace_table(con, name, expand(rows))
+    if sim is None and "windows" not in tables:
+        _windows_of(con, tables)
+
+
+def _own_rows(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    known = engine.derived_tables()
+    given = {name.removeprefix(_OWN): rows for name, rows in tables.items() if name.startswith(_OWN)}
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        raise ValueError(f"no attribution table is called '{unknown[0]}'; there are {', '.join(known)}")
+    return {name: _filled(known[name], expand(rows)) for name, rows in given.items()}
+
+
+@lru_cache(maxsize=16)
+def _simulated(sim: str | None) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
+    """Return the canonical and the attribution tables of a workload, or of a trace without a record."""
+    if sim is None:
+        canonical: Mapping[str, pa.Table] = {"traces": _filled(canonical_tables()["traces"], [{"trace": "test"}])}
+    else:
+        # Rules share workloads: the healthy run is in the tests of every one.
+        canonical = simulated_tables(sim)
+    return canonical, engine.derive(canonical)
+
+
+def simulated_tables(sim: str) -> Mapping[str, pa.Table]:
+    """Return the canonical tables of a workload, which is JSON."""
+    # Only tests need it, and a diagnosis should not wait for it.
+    from tracesim import simulate_job
+
+    return simulate_job(json.loads(sim)).canonical_tables()
+
+
+def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with `repeat: n` written out n times and "$i" replaced by the number of the repetition.
+
+    Raises ValueError for what is no row.
+    """
+    expanded = []
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"a table takes rows such as {{op_id: 0, dur_ns: 5000}}, and not {row!r}")
+        values = {name: value for name, value in row.items() if name != "repeat"}
+        for index in range(int(row.get("repeat", 1))):
+            expanded.append({name: index if value == _COUNTER else value for name, value in values.items()})
+    return expanded
+
+
+def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
+    """Hide a metric or computed table behind literal rows with its columns."""
+    if name not in {*engine.metrics(), *engine.derived_tables(), "bound"}:
+        raise ValueError(f"no table or metric is called '{name}'")
+    if name != "bound":
+        con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')
+    columns = [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
+    for row in rows:
+        unknown = sorted(row.keys() - set(columns))
+        if unknown:
+            raise ValueError(f"{name} has no column '{unknown[0]}'; it has {', '.join(columns)}")
+        full = {**{key: value for key, value in _DEFAULTS.items() if key in columns}, **row}
+        names = ", ".join(f'"{key}"' for key in full)
+        con.execute(f'INSERT INTO "{name}" ({names}) VALUES ({", ".join("?" * len(full))})', list(full.values()))
+
+
+def _filled(table: TableSchema, rows: list[dict[str, Any]]) -> pa.Table:
+    filled = []
+    for row in rows:
+        full = {column.name: _EMPTY[column.type] if column.required else None for column in table.columns}
+        full |= {key: value for key, value in _DEFAULTS.items() if key in full}
+        unknown = sorted(row.keys() - full.keys())
+        if unknown:
+            raise ValueError(f"{table.name} has no column '{unknown[0]}'; it has {', '.join(full)}")
+        filled.append({**full, **row})
+    return pa.Table.from_pylist(filled, schema=table.arrow_schema())
+
+
+def _windows_of(con: duckdb.DuckDBPyConnection, tables: Mapping[str, Any]) -> None:
+    """Give every device that literal rows name an analysis window, so that findings have a place to be about."""
+    devices = {
+        ({**_DEFAULTS, **row}["trace"], {**_DEFAULTS, **row}["device"])
+        for name, rows in tables.items()
+        if name not in canonical_tables()
+        for row in rows
+    }
+    ids = dict(con.execute("SELECT trace, trace_id FROM canonical.traces").fetchall())
+    rows = [
+        {"trace_id": ids.get(trace, 0), "device": device, "window_ns": 0, "step_count": 0}
+        for trace, device in sorted(devices, key=str)
+        if device is not None
+    ]
+    replace_table(con, "windows", rows)
+
 
 # What an expectation may ask for besides columns of the select.
 _KEYS = ("state", "reason", "severity", "confidence", "message", "fix", "trace", "rank", "device")

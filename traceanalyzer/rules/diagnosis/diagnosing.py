@@ -34,16 +34,14 @@ from traceanalyzer.rules.diagnosis.firing import (
     lower_confidence,
     run_blocker,
 )
-from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.planning import plan_fixes
-from traceanalyzer.rules.diagnosis.ranks import join_ranks
+from traceanalyzer.rules.diagnosis.ranks import Opening, check_ranks, join_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.weighing import clear_behind_other_devices, measure_run_savings, with_lower_bounds
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
-from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings
 from traceanalyzer.rules.evaluation.removals import RememberedScan
-from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
 from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule

@@ -20,14 +20,13 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, F
 from traceanalyzer.diagnosis.findings import weight_of_fix
 from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
 from traceanalyzer.rules.rule_file.model import HOST, QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
-from traceanalyzer.rules.rule_file.template import render
+from traceanalyzer.rules.rule_file.template import render, with_trace_names
 from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.mangled_names import readable
 

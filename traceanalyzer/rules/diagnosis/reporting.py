@@ -41,12 +41,11 @@ from traceanalyzer.rules.diagnosis.findings import (
     with_evidence,
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
-from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened, judged_ledgers, pooled_ledger
 from traceanalyzer.rules.diagnosis.planning import Planned
-from traceanalyzer.rules.diagnosis.ranks import rank_steps
+from traceanalyzer.rules.diagnosis.ranks import Opening, choose_opened, judged_ledgers, pooled_ledger, rank_steps
 from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.pooled_savings import selected_over_all
+from traceanalyzer.rules.evaluation.run_savings import selected_over_all
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
 from traceanalyzer.rules.fix_plan.ordering import plan_of

@@ -11,8 +11,8 @@ import duckdb
 
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
-from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.rules.sql import read_query
+from traceanalyzer.schema import rule_tables
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf

@@ -1,15 +1,24 @@
-"""What fixes save of the run: its ranks wait for each other, so that not every rank's saving is the run's."""
+"""What fixes save of the run: its ranks wait for each other, so that not every rank's saving is the run's.
+
+Of a rank that was recorded several times, it is the sum over its recordings, whose steps are pooled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
+import duckdb
+
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal, RemovalKey, write_bound
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf
     from traceanalyzer.attribution.replay.run_bounds import RunBound
+    from traceanalyzer.rules.evaluation.verdicts import Verdict
+
 
 Removals = Mapping[Device, Removal]
 
@@ -95,3 +104,90 @@ def _abstains(bounds: Bounds) -> str | None:
     if len(bounds.places) < 2:
         return _ALONE
     return bounds.run_abstains() or (None if bounds.together.sync_points else _APART)
+
+
+class PooledSavings:
+    """Measures what fixes save of all pooled recordings together, each by the replay of its device."""
+
+    def __init__(self, run: RunPlaces, scan: LeadScan) -> None:
+        """Take the places of a run, with its pooled recordings, and what measures savings on each."""
+        self._scan = scan
+        self._windows = {device: int(run.windows[device]["window_ns"]) for device in run.pooled}
+        self.window_ns = sum(self._windows.values())
+        self.step_count = sum(int(run.windows[device]["step_count"]) for device in run.pooled)
+
+    def saved_ns(self, removals: Removals) -> int:
+        """Return by how many ns the windows of all recordings together are shorter with these fixes."""
+        return sum(
+            min(removal.bound_ns(self._scan, device), self._windows.get(device, 0))
+            for device, removal in removals.items()
+        )
+
+    def open_ns(self, removals: Removals) -> int:
+        """Return how much less than `saved_ns` it may be for want of a finer scan: each recording is scanned whole."""
+        return 0
+
+    def prepare(self, asked: Iterable[Removals]) -> None:
+        """Work out what each of these saves, several in one pass over the events."""
+        by_device: dict[Device, list[Removal]] = {}
+        for removals in asked:
+            for device, removal in removals.items():
+                by_device.setdefault(device, []).append(removal)
+        self._scan.prepare(by_device)
+
+    def added_ns(self, waiting: Removals, done: Removals) -> dict[Device, int]:
+        """Return what each recording gains by its fix in addition to what is done."""
+        return {device: removal.added_ns(self._scan, device, done.get(device)) for device, removal in waiting.items()}
+
+
+def selected_over_all(
+    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the row that a rule selects where the table `bound` has the numbers of all pooled recordings.
+
+    Of what the rule selects besides, the row has the numbers of the verdict's recording. Where nothing is pooled, and
+    where the query fails, it is the verdict's own row.
+    """
+    if not verdict.pooled:
+        return verdict.row
+    place = verdict.place
+    trace_id, device = run.key(place)
+    whole = {**verdict.row, **verdict.pooled}
+    write_bound(con, [{**whole, "trace": place.trace, "device": device, "trace_id": trace_id}])
+    try:
+        rows = sandbox.query(con, verdict.rule.select, values).dicts()
+    except sandbox.RuleQueryError:
+        rows = []
+    own = (row for row in rows if (row.get("trace"), row.get("device")) == (place.trace, place.device))
+    return next(own, {name: whole.get(name) for name in verdict.row})
+
+
+def pooled_row(run: RunPlaces, verdicts: Sequence[Verdict], saved_ns: int) -> dict[str, Any]:
+    """Return the columns of `bound` for one rule over all pooled recordings; those where it did not fire have no part.
+
+    Empty where nothing is pooled. A message takes its numbers from here, so that it says what its title says.
+    """
+    if not run.pooled:
+        return {}
+    windows = [run.windows[device] for device in run.pooled]
+    window_ns, steps = (sum(window[name] for window in windows) for name in ("window_ns", "step_count"))
+    rows = [verdict.row for verdict in verdicts]
+
+    def total(name: str) -> int:
+        return sum(row.get(name) or 0 for row in rows)
+
+    in_steps = sum((row.get("step_share") or 0) * (row.get("step_count") or 0) for row in rows)
+    return {
+        "window_ns": window_ns,
+        "step_count": steps,
+        "step_ms": window_ns / 1e6 / steps,
+        "bound_ns": saved_ns,
+        "bound_share": saved_ns / window_ns,
+        "saving_sum_ns": total("saving_sum_ns"),
+        "claimed_ns": total("claimed_ns"),
+        "claimed_share": total("claimed_ns") / window_ns,
+        "claimed_count": total("claimed_count"),
+        "ms_per_step": saved_ns / 1e6 / steps,
+        "step_share": in_steps / steps,
+        "worst_ms": max(row.get("worst_ms") or 0.0 for row in rows),
+    }

@@ -29,8 +29,8 @@ from traceanalyzer.query.empty import NOT_COMPUTED
 from traceanalyzer.query.limits import interrupted_after, memory_within
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
-from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.rules.sql import read_all_queries
+from traceanalyzer.schema import rule_tables
 
 # What evaluation itself reads: its SQL, and what requirements are made of.
 _OWN_SQL = "\n".join(

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings, pooled_row
 from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal
-from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings, joined
+from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, joined, pooled_row
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import SavingsOf
 from traceanalyzer.rules.rule_file.model import CLEAR, DEVICE, FIRED, Rule

@@ -1,12 +1,15 @@
-"""Message templates: text with {column:format}, and nothing else of Python's format strings."""
+"""Message templates, text with {column:format} and nothing else of Python's, and the names of a trace in a fix."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from string import Formatter
 from typing import Any
 
+from traceanalyzer.rules.rule_file.model import RuleFix
+from traceanalyzer.text.mangled_names import readable
 from traceanalyzer.text.words import with_bucket_words
 
 # A wider number is no number for people, and a width of a billion is memory for a billion characters.
@@ -90,3 +93,18 @@ def _duration(dur_ns: float) -> str:
         if abs(dur_ns) >= scale:
             return f"{dur_ns / scale:.1f} {unit}"
     return f"{dur_ns:.0f} ns"
+
+
+# Names come from whoever wrote the trace, and people paste snippets into a shell.
+_PASTED = re.compile(r"[A-Za-z_][\w.]{0,119}")
+
+
+def with_trace_names(fix: RuleFix, row: Mapping[str, Any] | None) -> RuleFix:
+    """Return a fix with the names of the trace in place of its words, where a name is one that can be pasted."""
+    text, code = fix.text, fix.code
+    for word, column in fix.names.items():
+        recorded = (row or {}).get(column)
+        name = readable(recorded).partition("<")[0] if isinstance(recorded, str) else ""
+        if _PASTED.fullmatch(name):
+            text, code = with_name(text, word, name), code and with_name(code, word, name)
+    return replace(fix, text=text, code=code)

@@ -9,8 +9,7 @@ from traceanalyzer.diagnosis.verdict import compute_share, has_no_compute, step_
 from traceanalyzer.report.blocks import Paragraph
 from traceanalyzer.report.charts import ledger_charts as drawn
 from traceanalyzer.report.charts.ledger_charts import Drop, waterfall
-from traceanalyzer.report.charts.palette import token_of
-from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.charts.svg import NARROW, WIDE, token_of
 from traceanalyzer.report.diagnosis_blocks.ledgers import (
     LedgerGroup,
     alike,
@@ -21,7 +20,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import (
     slowest_kernels,
 )
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan, plan_notes, plan_remark, together_words
-from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
+from traceanalyzer.report.diagnosis_blocks.trust import recordings_table
 from traceanalyzer.report.html.document import Part, bar_markup, blocks_markup, filled, part_of
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import bucket_words, duration, gain, percent

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.report.charts.palette import TOKENS, token_of
 from traceanalyzer.report.charts.run_timeline import FEW_LANES, RunLane, Stretch, run_timeline
-from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.charts.svg import NARROW, TOKENS, WIDE, token_of
 from traceanalyzer.report.html.document import Part, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import bucket_words, counted, duration

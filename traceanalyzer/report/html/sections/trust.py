@@ -6,8 +6,12 @@ from traceanalyzer.diagnosis.verdict import has_no_compute
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
 from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, unexplained_sections
-from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, override_sections, skipped_sections
+from traceanalyzer.report.diagnosis_blocks.trust import (
+    checked_words,
+    left_out_sections,
+    override_sections,
+    skipped_sections,
+)
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 

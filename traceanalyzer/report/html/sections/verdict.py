@@ -20,8 +20,7 @@ from traceanalyzer.report.brief import summary_lines
 from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
+from traceanalyzer.report.diagnosis_blocks.trust import recordings_blocks, skipped
 from traceanalyzer.report.html.document import Part, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration, gain, percent, speedup
