@@ -1,4 +1,4 @@
-"""Nothing in the package is there for nobody: every name is used in it, and every word for a bucket names a bucket."""
+"""Nothing in the package is there for nobody: every name is used in it, and every bucket has words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer
-from traceanalyzer.attribution.buckets import BUCKETS
 from traceanalyzer.report.charts import svg
-from traceanalyzer.text.words import BUCKET_WORDS
+from traceanalyzer.text.buckets import BUCKETS
 
 PACKAGE = Path(traceanalyzer.__file__).parent
 # Called by name: actions of a workload, hooks of notebooks, and methods of the standard library that are replaced.
@@ -52,9 +51,9 @@ def test_a_class_name_means_one_thing() -> None:
     assert [name for name, count in classes.items() if count > 1] == []
 
 
-def test_words_and_colours_are_those_of_the_buckets() -> None:
-    assert set(BUCKET_WORDS) == set(BUCKETS)
-    assert all(svg.token_of(bucket) in svg.FILLS for bucket in BUCKETS)
+def test_each_bucket_has_a_colour_and_words_of_its_own() -> None:
+    assert {bucket.fill for bucket in BUCKETS} <= set(svg.FILLS)
+    assert len({bucket.words for bucket in BUCKETS}) == len({bucket.name for bucket in BUCKETS}) == len(BUCKETS)
 
 
 def test_a_name_that_only_its_definition_holds_is_found() -> None:

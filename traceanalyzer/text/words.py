@@ -7,54 +7,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from traceanalyzer.text.buckets import BY_NAME
 from traceanalyzer.text.mangled_names import readable
-
-# What a bucket of the time ledger means, in the words of someone who watches the device.
-BUCKET_WORDS = {
-    "compute": "GPU busy with compute",
-    "host.dataloader": "waiting for the data loader",
-    "host.tokenize": "waiting for the tokenizer",
-    "host.preprocess": "waiting for CPU preprocessing",
-    "host.memcpy_block": "synchronous memcpy",
-    "host.sync": "idle after a host synchronization",
-    "host.launch_api": "kernel launch overhead",
-    "host.op": "CPU-bound: framework operators",
-    "host.python": "CPU-bound: Python",
-    "host.gc": "Python garbage collection",
-    "host.io": "file I/O",
-    "host.lock": "waiting for a host lock",
-    "host.offcpu": "launching thread off the CPU",
-    "host.comm_cpu": "waiting for CPU communication",
-    "host.compile": "compilation or graph capture",
-    "host.module_load": "loading GPU modules",
-    "host.alloc": "cudaMalloc or cudaFree",
-    "host.host_alloc": "allocating pinned memory",
-    "host.profiler": "profiler overhead",
-    "host.other": "CPU-bound: work not recorded",
-    "dev.comm_transfer": "waiting for a collective",
-    "dev.straggler_wait": "waiting for a straggler",
-    "dev.comm_p2p": "waiting for send or receive",
-    "dev.h2d": "waiting for a host-to-device copy",
-    "dev.d2h": "waiting for a device-to-host copy",
-    "dev.d2d": "waiting for a copy on the device",
-    "dev.memset": "waiting for a memset",
-    "dev.dispatch": "launch latency between kernels",
-    "dev.graph_gap": "gap inside a graph replay",
-    "dev.unresolved": "unattributed idle",
-    "edge.no_launch": "launch not in the trace",
-    "edge.head": "before the first compute kernel",
-    "edge.queued_before_trace": "work queued before the trace",
-    "edge.tail": "after the last kernel",
-    "edge.not_recorded": "graph work not recorded",
-}
-
-# The same for a TPU, which runs whole programs.
-_TPU_WORDS = {
-    "compute": "TPU busy with compute",
-    "dev.dispatch": "gap between operations",
-    "edge.no_launch": "idle between programs",
-    "edge.head": "before the first operation",
-}
 
 # What limits a call (operator_floors); the roofs that it comes close to have their own names.
 _LIMIT_WORDS = {
@@ -81,8 +35,10 @@ _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.g
 
 def bucket_words(bucket: str, device_name: str | None = None) -> str:
     """Say what a bucket of the time ledger of a device means; one that has no words is shown by its name."""
-    words = BUCKET_WORDS.get(bucket, bucket)
-    return _TPU_WORDS.get(bucket, words) if is_tpu(device_name) else words
+    known = BY_NAME.get(bucket)
+    if known is None:
+        return bucket
+    return known.tpu_words or known.words if is_tpu(device_name) else known.words
 
 
 def is_tpu(device_name: str | None) -> bool:
@@ -92,7 +48,7 @@ def is_tpu(device_name: str | None) -> bool:
 
 def with_bucket_words(text: str) -> str:
     """Return a bucket, or a text that names buckets, with what each means in their place."""
-    return BUCKET_WORDS.get(text) or _BUCKET_ID.sub(lambda match: bucket_words(match[0]), text)
+    return bucket_words(text) if text in BY_NAME else _BUCKET_ID.sub(lambda match: bucket_words(match[0]), text)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

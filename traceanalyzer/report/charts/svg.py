@@ -10,6 +10,7 @@ import html
 from collections.abc import Mapping
 from pathlib import Path
 
+from traceanalyzer.text.buckets import BY_NAME
 from traceanalyzer.text.visible import one_line
 
 # token: (light, dark)
@@ -75,26 +76,6 @@ OUTLINES = {
 }
 # Scripts name a fill by its number.
 TOKENS = (*FILLS, *SLICES)
-_TOKENS = {
-    "compute": "compute",
-    "host.dataloader": "host-loader",
-    "host.tokenize": "host-loader",
-    "host.preprocess": "host-loader",
-    "host.op": "host-op",
-    "host.python": "host-python",
-    "host.launch_api": "host-launch",
-    "host.sync": "host-sync",
-    "host.memcpy_block": "host-copy",
-    "dev.comm_transfer": "dev-comm",
-    "dev.comm_p2p": "dev-comm",
-    "dev.straggler_wait": "dev-late",
-    "dev.h2d": "dev-h2d",
-    "dev.d2h": "dev-d2h",
-    "dev.d2d": "dev-d2d",
-    "dev.memset": "dev-d2d",
-    "dev.dispatch": "dev-dispatch",
-    "dev.graph_gap": "dev-dispatch",
-}
 _FAMILY_TOKENS = {"host": "host-other", "dev": "dev-unknown"}
 # Of black and white, one always reaches 4.5 to 1.
 _DARK_WORDS = "#000000"
@@ -103,7 +84,7 @@ _LIGHT_WORDS = "#ffffff"
 
 def token_of(bucket: str) -> str:
     """Return the name of the fill of a bucket of the time ledger."""
-    return _TOKENS.get(bucket) or _FAMILY_TOKENS.get(bucket.partition(".")[0], "edge")
+    return BY_NAME[bucket].fill if bucket in BY_NAME else _FAMILY_TOKENS.get(bucket.partition(".")[0], "edge")
 
 
 def family_of(token: str) -> str:
