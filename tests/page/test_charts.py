@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from traceanalyzer.report.blocks import Bar, BarPart
 from traceanalyzer.report.charts import svg
-from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
-from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, ledger_bar, step_columns, waterfall
-from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
-from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, fitted, round_scale, words_px
+from traceanalyzer.report.html.diff_page import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
+from traceanalyzer.report.html.sections.memory import MemoryPoint, memory_curve
+from traceanalyzer.report.html.sections.ranks import heat_map, rank_bars
+from traceanalyzer.report.html.sections.roofline import Roof, RooflinePoint, roofline
 
 MS = 1_000_000
 _NS = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ from html_pages import check_page
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import check_diff
 from traceanalyzer.report import formats
-from traceanalyzer.report.charts.difference import DOT_PX
+from traceanalyzer.report.html.diff_page import DOT_PX
 
 HOSTILE = '</script><img src=x onerror="stolen()">\u202e'
 BASE = [

@@ -13,10 +13,19 @@ import pytest
 from browser import opened_browser, visit
 from html_pages import check_page, data_of, timeline_sums
 
-from traceanalyzer.report.charts.run_timeline import RunLane, Stretch, run_timeline
 from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.html.page import page
-from traceanalyzer.report.html.sections.timeline import CELLS, LEAST_CELLS, MOST_CELLS, MOST_STEPS, frame_of, stretches
+from traceanalyzer.report.html.sections.timeline import (
+    CELLS,
+    LEAST_CELLS,
+    MOST_CELLS,
+    MOST_STEPS,
+    RunLane,
+    Stretch,
+    frame_of,
+    run_timeline,
+    stretches,
+)
 from traceanalyzer.run import open_run
 from traceanalyzer.text.words import bucket_words
 

@@ -18,7 +18,7 @@ from self_check import closing
 from traceanalyzer.cli import cli
 from traceanalyzer.comparison.loading import diff
 from traceanalyzer.report import formats
-from traceanalyzer.report.selection import Selection
+from traceanalyzer.report.diagnosis_blocks import Selection
 from traceanalyzer.run import open_run
 from tracesim import simulate, simulate_job
 

@@ -16,8 +16,7 @@ from nsys_export import STRINGS, ingest, launched
 from text_tables import rows
 from trace_event_tables import events, read, slice_text
 
-from traceanalyzer.ingest.frameworks import recognise_framework
-from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.run import open_run
 
 NAMES = """

@@ -31,7 +31,7 @@ from traceanalyzer.text.visible import become_utf8, visible
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.report.selection import Selection
+    from traceanalyzer.report.diagnosis_blocks import Selection
     from traceanalyzer.rules.diagnosis.ranks import Opening
     from traceanalyzer.run import Run
 
@@ -217,7 +217,7 @@ def _chosen_steps(text: str | None) -> tuple[int, int] | None:
 
 def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selection:
     """Return what to show; raises where the run has no such rank, whatever the format."""
-    from traceanalyzer.report.selection import Selection
+    from traceanalyzer.report.diagnosis_blocks import Selection
 
     selection = Selection(rank, top)
     selection.of(diagnosis)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.display import OpenTables
     from traceanalyzer.report.blocks import Section
-    from traceanalyzer.report.selection import Selection
+    from traceanalyzer.report.diagnosis_blocks import Selection
 
 # Each module has a function `render(sections, stream)`; it is imported when its format is asked for.
 RENDERERS = {
@@ -115,8 +115,7 @@ def write_diagnosis(
         write: Callable[[Diagnosis, TextIO, Context], None] = import_module(module).write
         write(diagnosis, stream, Context(run=run, gate=gate, source_root=source_root))
         return
-    from traceanalyzer.report.diagnosis_blocks import diagnosis_sections
-    from traceanalyzer.report.selection import EVERYTHING
+    from traceanalyzer.report.diagnosis_blocks import EVERYTHING, diagnosis_sections
 
     render(diagnosis_sections(diagnosis, verbose=verbose, selection=selection or EVERYTHING), format_, stream)
 

@@ -21,12 +21,11 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.amd.host import ProcessSlices
 from traceanalyzer.ingest.amd.recording import COUNTERS, ProcessRecording, coded_column, flags, integers, ints, where
-from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
 # HIP fills and copies memory by kernels of its own where no engine does.

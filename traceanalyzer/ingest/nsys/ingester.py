@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress
-from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.export.reading import STREAMED, StagedExport, sql
@@ -39,7 +38,7 @@ from traceanalyzer.ingest.nsys.host_slices import (
 from traceanalyzer.ingest.nsys.nvtx import DETAIL_SCHEMA, NvtxSplitter, PayloadDecoder
 from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
-from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _HOST_RELATIONS = ("runtime", "osrt")
 _LONGEST_WORK_NS = 3_600 * 10**9

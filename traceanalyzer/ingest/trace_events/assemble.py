@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.far_records import SLOT_NS
-from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
-from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,

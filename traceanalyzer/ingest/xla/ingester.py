@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
-from traceanalyzer.ingest.frameworks import recognise_framework
-from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.device import DeviceWriter
 from traceanalyzer.ingest.xla.host import HostPlaneWriter

@@ -2,15 +2,189 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
-from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.charts.svg import (
+    FILLS,
+    GROUND,
+    NARROW,
+    OUTLINES,
+    WIDE,
+    Svg,
+    drawing,
+    escaped,
+    family_of,
+    line,
+    words,
+    words_px,
+)
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
 from traceanalyzer.report.html.document import Part, filled, shown_name
 from traceanalyzer.report.html.sections.tables import PageColumn, table_markup
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration, limit_words, listed, percent
+
+HEIGHT = 340
+FOOT_PX = 40
+TOP_PX = 20
+RIGHT_PX = 4
+MOST_NAMED = 8
+LEAST_RADIUS, MOST_RADIUS = 3.0, 13.0
+_NAME_SIZE = 12
+_TICK_PX = 20
+_LEAST_DECADES = 2
+# Room behind the largest value of an axis.
+_AROUND = 1.8
+# Roof → token of the palette: what memory limits waits for bytes.
+_TOKENS = {"compute": "compute", "memory": "dev-h2d"}
+_Scale = Callable[[float], float]
+_Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """An operator: operations for each byte, what it reaches, and its share of the time of all that are drawn."""
+
+    name: str
+    flops_per_byte: float
+    tflops: float
+    share: float
+    roof: str  # compute or memory
+    tooltip: str  # what shows where it is pointed at
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The most that a device computes in a precision."""
+
+    name: str
+    tflops: float
+
+
+def roofline(
+    points: Sequence[RooflinePoint],
+    roofs: Sequence[Roof],
+    memory_gb_per_s: float,
+    says: str,
+    *,
+    width: int = WIDE,
+    alone: bool = False,
+) -> Svg:
+    """Return the operators under the roofs, both axes in powers of ten; the area of a mark is its share of the time.
+
+    Circles are operators below the roof of compute, squares those below the roof of memory.
+    """
+    left = 76 if width == WIDE else 56
+    ridges = [roof.tflops * 1000 / memory_gb_per_s for roof in roofs]
+    xs = [point.flops_per_byte for point in points] + ridges
+    ys = [point.tflops for point in points] + [roof.tflops for roof in roofs]
+    first_x, last_x = _range(xs)
+    first_y, last_y = _range(ys)
+
+    def x(value: float) -> float:
+        return left + (math.log10(value) - first_x) / (last_x - first_x) * (width - RIGHT_PX - left)
+
+    def y(value: float) -> float:
+        return TOP_PX + (last_y - math.log10(value)) / (last_y - first_y) * (HEIGHT - TOP_PX - FOOT_PX)
+
+    shapes = _axes(x, y, (first_x, last_x), (first_y, last_y), left, width)
+    names: list[str] = []
+    taken: list[_Box] = []
+    for roof in sorted(roofs, key=lambda roof: roof.tflops):
+        ridge = max(roof.tflops * 1000 / memory_gb_per_s, 10.0**first_x)
+        height = y(roof.tflops)
+        shapes.append(line(x(ridge), height, width - RIGHT_PX, height, tone="bad"))
+        label = f"{roof.name} {roof.tflops:,.0f} TFLOP/s"
+        names.append(words(width - RIGHT_PX - 4, height - 5, label, anchor="end", size=_NAME_SIZE))
+        taken.append((width - RIGHT_PX - 4 - words_px(label, _NAME_SIZE), height - 16, float(width), height))
+    top = max((roof.tflops for roof in roofs), default=10.0**last_y)
+    start = max(10.0**first_x, 10.0**first_y * 1000 / memory_gb_per_s)
+    end = min(top * 1000 / memory_gb_per_s, 10.0**last_x)
+    if start < end:
+        low, high = y(start * memory_gb_per_s / 1000), y(end * memory_gb_per_s / 1000)
+        shapes.append(line(x(start), low, x(end), high, tone="text", dashed=True))
+    shapes += [*_marks(points, x, y, width, taken), _halo(names)]
+    return drawing(width, HEIGHT, says, shapes, alone=alone)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the exponents of ten between which an axis shows these values."""
+    first, last = math.floor(math.log10(min(values))), math.log10(max(values) * _AROUND)
+    return first, max(last, first + _LEAST_DECADES)
+
+
+def _axes(
+    x: _Scale, y: _Scale, across: tuple[float, float], up: tuple[float, float], left: int, width: int
+) -> list[str]:
+    shapes = []
+    for power in range(math.ceil(across[0]), math.floor(across[1]) + 1):
+        at = x(10.0**power)
+        shapes.append(line(at, TOP_PX, at, HEIGHT - FOOT_PX))
+        anchor = "end" if at > width - _TICK_PX else "middle"
+        shapes.append(words(at, HEIGHT - FOOT_PX + 15, f"{10.0**power:,g}", tone="dim", anchor=anchor, size=11))
+    for power in range(math.ceil(up[0]), math.floor(up[1]) + 1):
+        at = y(10.0**power)
+        shapes.append(line(left, at, width - RIGHT_PX, at))
+        shapes.append(words(left - 6, at + 4, f"{10.0**power:,g}", tone="dim", anchor="end", size=11))
+    middle = (left + width - RIGHT_PX) / 2
+    shapes.append(
+        words(middle, HEIGHT - 6, "operations for each byte that has to be moved", tone="dim", anchor="middle", size=12)
+    )
+    return [*shapes, words(0, 10, "TFLOP/s", tone="dim", size=11)]
+
+
+def _marks(points: Sequence[RooflinePoint], x: _Scale, y: _Scale, width: int, taken: Sequence[_Box]) -> list[str]:
+    """Draw the marks, small ones above large ones, and name the largest of each operator where there is room."""
+    boxes: list[_Box] = []
+    shapes, names = [], []
+    for point in points:
+        at_x, at_y = x(point.flops_per_byte), y(point.tflops)
+        radius = LEAST_RADIUS + (MOST_RADIUS - LEAST_RADIUS) * math.sqrt(point.share)
+        shapes.append(_mark(point, at_x, at_y, radius))
+        boxes.append((at_x - radius, at_y - radius, at_x + radius, at_y + radius))
+    named: set[str] = set()
+    marks = tuple(boxes)
+    boxes += taken
+    for point, (x1, y1, x2, y2) in zip(points, marks, strict=True):
+        if point.name in named or len(named) == MOST_NAMED:
+            continue
+        room, middle = words_px(point.name, _NAME_SIZE), (y1 + y2) / 2
+        for start, foot in ((x2 + 4, middle + 4), (x1 - 4 - room, middle + 4), (x1, y1 - 4), (x1, y2 + 13)):
+            box = (start, foot - 10, start + room, foot + 2)
+            inside = start > 0 and start + room < width and foot - 10 > TOP_PX and foot < HEIGHT - FOOT_PX
+            if inside and not any(_meet(box, other) for other in boxes):
+                boxes.append(box)
+                named.add(point.name)
+                names.append(words(start, foot, point.name, size=_NAME_SIZE))
+                break
+    return [*shapes, _halo(names)]
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _halo(names: Sequence[str]) -> str:
+    """Put words on a rim of the ground, so that lines and marks do not run through them."""
+    return f'<g class="halo" stroke="{GROUND["ground"][0]}" stroke-width="3" paint-order="stroke">{"".join(names)}</g>'
+
+
+def _mark(point: RooflinePoint, x: float, y: float, radius: float) -> str:
+    token = _TOKENS[point.roof]
+    look = (
+        f'class="f-{token}" fill="{FILLS[token][0]}" fill-opacity=".75" stroke="{OUTLINES[family_of(token)][0]}" '
+        'stroke-width=".8"'
+    )
+    title = f"<title>{escaped(point.tooltip)}</title>"
+    if point.roof == "compute":
+        return f'<circle {look} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">{title}</circle>'
+    side = radius * math.sqrt(math.pi)
+    box = f'x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}"'
+    return f"<rect {look} {box}>{title}</rect>"
+
 
 MOST_POINTS = 80
 # Fewer are no picture.
