@@ -39,6 +39,15 @@ def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Pat
     assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
 
 
+@pytest.mark.parametrize("late", [-30 * 10**9, 30 * 10**9])
+def test_a_start_out_of_the_order_of_launches_is_read_at_its_launch(late: int, tmp_path: Path) -> None:
+    start = 610 * US + late
+    read = ingest(tmp_path, recording(start=start, end=start + 40 * US))
+    assert read.defects() == {"misplaced-start": 1}
+    assert sorted(read.column("gpu_ops", "start_ns"))[5] - read.rows("traces")[0]["first_ns"] == 500 * US
+    assert set(read.column("gpu_ops", "dur_ns")) == {40 * US}
+
+
 @pytest.mark.check
 def test_a_kernel_a_year_ahead_is_left_out(tmp_path: Path) -> None:
     year = 365 * 86_400 * 10**9

@@ -64,6 +64,28 @@ def test_a_duration_that_runs_over_what_waits_for_it_is_that_of_equal_work(at: i
     assert found["traces"][0]["last_ns"] < 10_000_000
 
 
+@pytest.mark.parametrize("late_us", [-30e6, -2_000, 2_000, 30e6])
+def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_before(late_us: float) -> None:
+    found = tables(changed(recording(waits=False), 5, ts=610 + late_us))
+    assert found.defects == {"misplaced-start": 1}
+    assert kernels(found)[5] == (600, 40)  # at its launch, for the kernel before it had ended
+    assert [row for at, row in enumerate(kernels(found)) if at != 5] == [
+        (100 * at + 110, 40) for at in range(COUNT) if at != 5
+    ]
+
+
+def test_launches_whose_calls_overlap_are_in_no_order() -> None:
+    rows = [row | {"dur": 250} if row["cat"] == "cuda_runtime" else row for row in recording(waits=False)]
+    assert "misplaced-start" not in tables(changed(rows, 5, ts=2_000)).defects
+
+
+def test_streams_whose_work_starts_in_another_order_again_and_again_are_in_no_order() -> None:
+    rows = recording(waits=False)
+    for at in (1, 3, 5, 7, 9):
+        rows = changed(rows, at, ts=2_000 + 50 * at)
+    assert "misplaced-start" not in tables(rows).defects
+
+
 def test_a_damaged_duration_without_equal_work_is_unknown() -> None:
     found = tables(changed(recording(), 5, dur=400_000, name="only"))
     assert found.defects == {"overrun-duration": 1}

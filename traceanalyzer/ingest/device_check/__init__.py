@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +41,11 @@ DEVICE_DEFECTS = {
         "work on a device is recorded as running when work that waits for it had begun, or when a call that waits for "
         "it had returned: its duration is damaged, and read as that of equal work",
     ),
+    "misplaced-start": (
+        "repair",
+        "work on a device is recorded as starting out of the order of its launches: its start is damaged, and "
+        "read as after what is ahead of it",
+    ),
     "clock-shifted": (
         "repair",
         "the clocks of host and device differ: calls return before the work that they wait for ends, or work starts "
@@ -53,14 +60,34 @@ DEVICE_DEFECTS = {
 
 @dataclass(frozen=True)
 class Findings:
-    """What is wrong: `shifts_ns` by which clocks of devices are ahead, durations of damaged operations, defects."""
+    """What is wrong: `shifts_ns` by which clocks of devices are ahead, times of damaged operations, defects."""
 
     shifts_ns: dict[int, int]
+    starts_ns: dict[int, int]  # by op_id, on the clock of the device
     durations_ns: dict[int, int]  # by op_id
     defects: dict[str, tuple[int, str]]  # count and example
 
     def __bool__(self) -> bool:
-        return bool(self.shifts_ns or self.durations_ns)
+        return bool(self.shifts_ns or self.starts_ns or self.durations_ns)
+
+    @contextmanager
+    def corrections(self, database: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Offer what is right as tables: `device_fixes` of operations, `device_shifts` of devices."""
+        database.execute("CREATE TEMP TABLE device_fixes (op_id BIGINT, fixed_start_ns BIGINT, fixed_ns BIGINT)")
+        for op_id in sorted(self.starts_ns.keys() | self.durations_ns.keys()):
+            row = [op_id, self.starts_ns.get(op_id), self.durations_ns.get(op_id)]
+            database.execute("INSERT INTO device_fixes VALUES ($1, $2, $3)", row)
+        database.execute("CREATE TEMP TABLE device_shifts (shifted INTEGER, shift_ns BIGINT)")
+        for shift in self.shifts_ns.items():
+            database.execute("INSERT INTO device_shifts VALUES ($1, $2)", list(shift))
+        yield
+        database.execute("DROP TABLE device_fixes; DROP TABLE device_shifts")
+
+
+# The times of operations beside which the tables of corrections stand.
+CORRECTED = (
+    "coalesce(fixed_start_ns, start_ns) - coalesce(shift_ns, 0) AS start_ns, coalesce(fixed_ns, dur_ns) AS dur_ns"
+)
 
 
 def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
@@ -72,6 +99,7 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
     stream, or on all of a device (NULL), that was launched before: device, stream, start_ns, end_ns.
     """
     defects: dict[str, tuple[int, str]] = {}
+    starts_ns = _starts_in_order(database, defects)
     database.execute(_sql("bounded_work"))
     _find_overruns(database, clocks_agree=False)
     shifts, apart, contradicted = _clocks(database)
@@ -92,7 +120,25 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
         _, name, recorded_ns, _ = max(damaged, key=lambda row: row[2])
         defects["overrun-duration"] = (len(damaged), f"{recorded_ns / 1e6:,.3f} ms of {name}")
     database.execute("DROP TABLE bounded_work; DROP TABLE overruns")
-    return Findings(shifts, {op_id: dur_ns for op_id, _, _, dur_ns in damaged}, defects)
+    return Findings(shifts, starts_ns, {op_id: dur_ns for op_id, _, _, dur_ns in damaged}, defects)
+
+
+def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]) -> dict[int, int]:
+    """Correct the starts in `device_work` that contradict the order of launches, and return them by operation."""
+    values = {"overlap_ns": _OVERLAP_NS, "few": _FEW, "few_share": _FEW_SHARE}
+    database.execute(_sql("misplaced_starts"), values)
+    rows = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
+    if rows:
+        _, name, recorded_ns, start_ns = max(rows, key=lambda row: abs(row[2] - row[3]))
+        late_ns = recorded_ns - start_ns
+        example = f"{name} {abs(late_ns) / 1e6:,.3f} ms {'late' if late_ns > 0 else 'early'}"
+        defects["misplaced-start"] = (len(rows), example)
+        database.execute(
+            "UPDATE device_work SET start_ns = other.start_ns, end_ns = end_ns - device_work.start_ns + other.start_ns "
+            "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id"
+        )
+    database.execute("DROP TABLE misplaced_starts")
+    return {op_id: start_ns for op_id, _, _, start_ns in rows}
 
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:

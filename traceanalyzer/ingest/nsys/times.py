@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.ingest.device_check import check_device_records
+from traceanalyzer.ingest.device_check import CORRECTED, check_device_records
 from traceanalyzer.ingest.far_records import SLOT_NS, Slot, recording_of
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.reading import sql
@@ -26,22 +26,15 @@ def check_times_of_devices(
         defects.add(defect, count, example)
     if not found:
         return
-    database.execute("CREATE TEMP TABLE device_fixes (op_id BIGINT, fixed_ns BIGINT)")
-    for fix in found.durations_ns.items():
-        database.execute("INSERT INTO device_fixes VALUES ($1, $2)", list(fix))
-    database.execute("CREATE TEMP TABLE device_shifts (shifted INTEGER, shift_ns BIGINT)")
-    for shift in found.shifts_ns.items():
-        database.execute("INSERT INTO device_shifts VALUES ($1, $2)", list(shift))
     target = operations.with_name(f".new-{operations.name}")
-    database.execute(
-        "COPY (SELECT ops.* EXCLUDE (file_row_number) REPLACE ("
-        "start_ns - coalesce(shift_ns, 0) AS start_ns, coalesce(fixed_ns, dur_ns) AS dur_ns) "
-        "FROM read_parquet($ops, file_row_number = true) AS ops LEFT JOIN device_fixes USING (op_id) "
-        "LEFT JOIN device_shifts ON shifted = device ORDER BY ops.file_row_number) TO $target (FORMAT parquet)",
-        {"ops": paths["ops"], "target": str(target)},
-    )
+    with found.corrections(database):
+        database.execute(
+            f"COPY (SELECT ops.* EXCLUDE (file_row_number) REPLACE ({CORRECTED}) "
+            "FROM read_parquet($ops, file_row_number = true) AS ops LEFT JOIN device_fixes USING (op_id) "
+            "LEFT JOIN device_shifts ON shifted = device ORDER BY ops.file_row_number) TO $target (FORMAT parquet)",
+            {"ops": paths["ops"], "target": str(target)},
+        )
     target.replace(operations)
-    database.execute("DROP TABLE device_fixes; DROP TABLE device_shifts")
 
 
 def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.ingest.device_check import Findings, check_device_records
+from traceanalyzer.ingest.device_check import CORRECTED, Findings, check_device_records
 from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS, MOST_FAR, Slot, recording_of, silence_ns
 from traceanalyzer.ingest.trace_events.losses import Losses
 
@@ -119,29 +119,21 @@ def check_times_of_devices(database: duckdb.DuckDBPyConnection, stage: Path, los
 
 
 def _correct(database: duckdb.DuckDBPyConnection, stage: Path, found: Findings) -> None:
-    database.execute("CREATE TEMP TABLE device_fixes (event_id BIGINT, fixed_ns BIGINT)")
-    for fix in found.durations_ns.items():
-        database.execute("INSERT INTO device_fixes VALUES ($1, $2)", list(fix))
-    database.execute("CREATE TEMP TABLE device_shifts (shifted INTEGER, shift_ns BIGINT)")
-    for shift in found.shifts_ns.items():
-        database.execute("INSERT INTO device_shifts VALUES ($1, $2)", list(shift))
-    for path in _files(stage, "gpu"):
-        _rewrite(
-            database,
-            path,
-            "SELECT part.* REPLACE ("
-            "start_ns - coalesce(shift_ns, 0) AS start_ns, coalesce(fixed_ns, dur_ns) AS dur_ns) "
-            "FROM read_parquet($path) AS part LEFT JOIN device_fixes USING (event_id) "
-            "LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
-        )
-    for path in _files(stage, "other") if found.shifts_ns else ():
-        _rewrite(
-            database,
-            path,
-            "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
-            f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
-        )
-    database.execute("DROP TABLE device_fixes; DROP TABLE device_shifts")
+    with found.corrections(database):
+        for path in _files(stage, "gpu"):
+            _rewrite(
+                database,
+                path,
+                f"SELECT part.* REPLACE ({CORRECTED}) FROM read_parquet($path) AS part "
+                "LEFT JOIN device_fixes ON op_id = event_id LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
+            )
+        for path in _files(stage, "other") if found.shifts_ns else ():
+            _rewrite(
+                database,
+                path,
+                "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
+                f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
+            )
 
 
 def _rewrite(

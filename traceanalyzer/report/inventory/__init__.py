@@ -146,6 +146,7 @@ _DAMAGED_TIMES = {
     "clocks-contradict": "the clocks of device and host contradict each other; their times cannot be compared",
     "clock-shifted": "the clocks of device and host differ, and times of the device were moved ({example})",
     "overrun-duration": "durations of GPU work are damaged, and read as those of equal work; see the defects",
+    "misplaced-start": "starts of GPU work are damaged, and read in the order of its launches ({example})",
 }
 
 

@@ -1,0 +1,36 @@
+-- Work that starts out of the order of its lane, as a table: after what was launched after it, or before what was launched
+-- before it. It starts behind the one and ahead of the other. Launches whose calls overlap have no order, and of lanes
+-- in which many are out of order, the order is unknown.
+CREATE OR REPLACE TEMP TABLE misplaced_starts AS
+WITH launched AS (
+    SELECT
+        *,
+        lag(start_ns) OVER launches AS before_ns,
+        lag(end_ns) OVER launches AS before_end_ns,
+        lag(call_end_ns) OVER launches AS before_call_end_ns,
+        lead(start_ns) OVER launches AS after_ns,
+        lead(call_start_ns) OVER launches AS after_call_ns
+    FROM device_work
+    WHERE call_start_ns IS NOT NULL
+    WINDOW launches AS (PARTITION BY lane ORDER BY call_start_ns, call_end_ns, op_id)
+),
+misplaced AS (
+    SELECT
+        *,
+        least(greatest(before_end_ns, call_start_ns), after_ns) AS true_ns,
+        count(*) OVER (PARTITION BY lane) AS misplaced_count
+    FROM launched
+    WHERE before_ns <= after_ns
+        AND before_call_end_ns <= call_start_ns
+        AND call_end_ns <= after_call_ns
+        AND (start_ns > after_ns + $overlap_ns OR start_ns < before_ns - $overlap_ns)
+),
+lanes AS (
+    SELECT lane, count(*) AS work_count
+    FROM device_work
+    GROUP BY lane
+)
+SELECT op_id, name, start_ns AS recorded_ns, true_ns AS start_ns
+FROM misplaced
+JOIN lanes USING (lane)
+WHERE misplaced_count <= greatest($few, work_count * $few_share);
