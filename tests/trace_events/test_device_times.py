@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,6 +125,34 @@ def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> No
     plain = kernels(tables(recording()))
     assert all(abs(start - other) < 10 for (start, _), (other, _) in zip(kernels(found), plain, strict=True))
     assert found["traces"][0]["last_ns"] < 10_000_000
+
+
+def without_waits(late_us: Callable[[int], float]) -> list[Event]:
+    """Return a program that launches 24 kernels and waits for none; each is so much later by the device's clock."""
+    return [
+        row | {"ts": row["ts"] + late_us(at)} if row["cat"] == "kernel" else row
+        for at in range(2 * COUNT)
+        for row in launched(at)
+    ]
+
+
+@pytest.mark.parametrize("shift_us", [2_000, 25_000, 3e6])
+def test_an_idle_device_that_starts_all_work_late_by_the_same_has_a_clock_ahead(shift_us: float) -> None:
+    found = tables(without_waits(lambda at: shift_us + at % 3))
+    assert found.defects == {"clock-shifted": 1}
+    assert all(abs(start - 100 * at - 110) < 10 for at, (start, _) in enumerate(kernels(found)))
+
+
+@pytest.mark.parametrize(
+    "late_us",
+    [
+        pytest.param(lambda at: 2_000 + 60 * at, id="a queue that grows"),
+        pytest.param(lambda at: 0 if at in {2, 9, 16} else 2_000, id="some work starts at once"),
+        pytest.param(lambda at: 500, id="as late as a busy system starts it"),
+    ],
+)
+def test_work_that_starts_late_for_another_reason_proves_nothing_of_the_clock(late_us: Callable[[int], float]) -> None:
+    assert "clock-shifted" not in tables(without_waits(late_us)).defects
 
 
 @pytest.mark.parametrize("call", ["urEnqueueUSMMemcpy", "hsa_amd_memory_async_copy_on_engine", "cudaMemcpyAsync"])

@@ -24,6 +24,8 @@ _FEW, _FEW_SHARE = 3, 0.05
 _OUTLIERS = 3
 # No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
 _LAUNCH_NS, _RETURN_NS = 5_000, 4_000
+# A device that was idle for so long starts what it gets within a millisecond, and always as soon.
+_IDLE_NS, _SLOW_LAUNCH_NS, _LEAST_LAUNCHES = 20_000, 1_000_000, 12
 # Nothing is queued for so long.
 _NEVER_QUEUED_NS = 3_600 * 10**9
 _SUSPECTS = """
@@ -178,9 +180,18 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
         elif is_late:
             is_narrow = most_ns - least_ns <= _CLOCK_NS  # a launch tells more: returns of the last work were left out
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
+        elif most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
+            shifts[device] = most_ns - _LAUNCH_NS
         elif least_ns is None and most_ns > _NEVER_QUEUED_NS:
             shifts[device] = most_ns
     return shifts, "; ".join(apart), contradicted
+
+
+def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns: int) -> bool:
+    """Tell whether an idle device starts what is launched no sooner, and mostly no later: its clock is ahead."""
+    values = {"device": device, "idle_ns": _IDLE_NS}
+    ((count, usual_ns),) = database.execute(_sql("idle_launches"), values).fetchall()
+    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= _CLOCK_NS)
 
 
 def _signed_s(time_ns: int) -> str:
