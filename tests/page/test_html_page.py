@@ -71,7 +71,14 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
     titles = ["".join(title.itertext()) for title in root.iter("h2")]
     assert titles == [
         *("Where the time goes", "Timeline", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators"),
-        *("Roofline", "Copies", "Host stacks", "How far to trust it"),
+        *(
+            "Ranges that the program marked",
+            "FLOPs utilisation",
+            "Roofline",
+            "Copies",
+            "Host stacks",
+            "How far to trust it",
+        ),
     ]
     assert page(diagnosis, run) == text
 

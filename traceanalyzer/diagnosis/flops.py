@@ -56,8 +56,15 @@ class FlopsUse:
         """Say both numbers, or why they are unknown, in one clause."""
         if self.mfu is None or self.hfu is None:
             return f"MFU and HFU unknown: {_REASONS.get(self.reason or '', self.reason)}"
-        least = "at least " if self.known_share < MOSTLY_KNOWN else ""
-        return f"MFU {least}{_span(self.mfu)}, HFU {least}{_span(self.hfu)}"
+        return f"MFU {self.span_of(self.mfu)}, HFU {self.span_of(self.hfu)}"
+
+    def span_of(self, bounds: tuple[float, float] | None) -> str | None:
+        """Say bounds of the use, of which the lower one alone is sure where operations of some work are not known."""
+        if bounds is None:
+            return None
+        least, most = map(_percent, bounds)
+        span = least if least == most else f"{least.removesuffix(' %')} to {most}"
+        return f"at least {span}" if self.known_share < MOSTLY_KNOWN else span
 
     @property
     def note(self) -> str:
@@ -116,6 +123,6 @@ def _use(place: str, rows: Sequence[Mapping[str, Any]]) -> FlopsUse:
     return FlopsUse(place, mfu, hfu, known, time=time)
 
 
-def _span(bounds: tuple[float, float]) -> str:
-    least, most = map(percent, bounds)
-    return least if least == most else f"{least.removesuffix(' %')} to {most}"
+def _percent(share: float) -> str:
+    """Say a share, a tiny one by its first digit: a bound from below cannot be `<0.1 %`."""
+    return f"{100 * share:.1g} %" if 1e-6 < share < 0.001 else percent(share)

@@ -18,7 +18,6 @@ UNJUDGED_SHARE = 0.5
 DIFFERENT_STEP_SHARE = 0.1
 # Quality findings this severe and worse stand before anything else.
 LIMITS_TRUST = SEVERITIES.index("warning")
-
 # Savings below this share do not lead a verdict before what most of the time is.
 SMALL_SAVING_SHARE = 0.05
 _VISIBLE_SHARE = 0.0005  # is printed as 0.1 %
@@ -33,7 +32,6 @@ _HOST_WORDS = {
 }
 _EARLIER = "the recorded work waits for work that was launched before the recording began"
 _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
-
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 # Finds that what happens once outweighs what repeats.
@@ -75,7 +73,9 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
     if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
             return RunVerdict("host", _host(diagnosis))
-        return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
+        empty = "The recording is empty: it holds no event."
+        nothing = "No GPU work was found, so nothing can be said about the GPU."
+        return RunVerdict("no-gpu", nothing if any(trace.event_count for trace in diagnosis.traces) else empty)
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
         return RunVerdict("blocked", f"{what} cannot be judged: {lower_first(blocker.title)}.")

@@ -221,7 +221,7 @@ def limit_words(limit: str) -> str:
 
 def column_words(column: str) -> str:
     """Say a column's name without its unit, which its values carry."""
-    if column == "ms":
+    if column in ("ms", "dur_ns"):
         return "time"
     if column in BINARY_UNITS:
         return "size"

@@ -102,6 +102,12 @@ def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
     assert whole.words.startswith("MFU and HFU unknown: the peaks of the device are not known: --device NAME")
 
 
+def test_a_bound_from_below_is_no_number_that_a_use_stays_under() -> None:
+    tiny = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"), 0.000_23)
+    (use,) = flops_uses([_row(0, **tiny, known_share=0.8)])
+    assert use.words == "MFU at least 0.02 %, HFU at least 0.02 %"
+
+
 def test_numbers_of_a_tpu_are_over_the_whole_trace() -> None:
     (tpu,), (gpu,) = flops_uses([_row(0, name="TPU v6e")]), flops_uses([_row(0, name="NVIDIA H100 80GB HBM3")])
     assert tpu.note.startswith("of the peak rate over the whole trace;")

@@ -67,8 +67,10 @@ def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
 
 def _loss_words(defect: TraceDefect, *, named: bool) -> str:
     """Say what a kind of loss means, without its name in tables and without the advice that follows."""
-    place = f" in {defect.trace}" if named else ""
-    return f"{counted(defect.count, 'time')}{place}, {defect.advice.split(';')[0]}"
+    advice = defect.advice.split(";")[0]
+    often = counted(defect.count, "time") if defect.count > 1 else ""
+    place = " ".join(filter(None, (often, f"in {defect.trace}" if named else "")))
+    return f"{place}, {advice}" if place else advice
 
 
 def limits_trust(finding: Finding) -> bool:

@@ -29,7 +29,7 @@ def devices_words(ledgers: Sequence[DeviceLedger], *, alone: bool = False) -> st
 
 def finding_place(diagnosis: Diagnosis, finding: Finding) -> str:
     """Say where a finding holds, and where it is worst; nothing where there is one device."""
-    if len(diagnosis.ledgers) == len(diagnosis.traces) == 1:
+    if len(diagnosis.traces) == 1 >= len(diagnosis.ledgers):
         return ""
     if len(finding.same_on_ranks) > 1:
         total = len({trace.rank for trace in diagnosis.traces if trace.rank is not None})
@@ -37,7 +37,7 @@ def finding_place(diagnosis: Diagnosis, finding: Finding) -> str:
         return f"{on}, worst rank {finding.rank}"
     if finding.trace is None:
         return "the run" if finding.rank is None else f"the run, rank {finding.rank}"
-    device = f"device {finding.device}" if finding.device is not None else "the whole trace"
+    device = f"device {finding.device}" if finding.device is not None else "the host"
     if len(finding.same_on_devices) > 1:
         device = f"devices {ranges(finding.same_on_devices)}, worst {finding.device}"
     names = short_names([trace.trace for trace in diagnosis.traces])

@@ -39,7 +39,14 @@ def bar_markup(bar: Bar, *, alone: bool = False) -> Markup:
     """Return a bar for a desk and, unless it stands `alone`, for a phone, and its legend as a table."""
     drawn = [ledger_bar(bar, width=width, alone=alone) for width in ((WIDE,) if alone else (WIDE, NARROW))]
     rows = [(part, token_of(part.key)) for part in bar.parts]
-    return filled("bar.html", {"drawn": drawn, "rows": rows, "columns": bar.columns, "alone": alone})
+    values = {
+        "drawn": drawn,
+        "rows": rows,
+        "columns": bar.columns,
+        "alone": alone,
+        "codes": any(part.note for part in bar.parts),
+    }
+    return filled("bar.html", values)
 
 
 # Names of traces have no limit; what is cut ends in an ellipsis.

@@ -42,7 +42,7 @@ def section(source: PageSource) -> Part | None:
     longest = max((step_ns(group.worst) for group in groups), default=0)
     recordings = recordings_table(diagnosis)
     values = {
-        "bar": bar_markup(ledger_bar(top, codes=True, every=True)),
+        "bar": bar_markup(ledger_bar(top, codes=False, every=True)),
         "others": [_thin(group, source, longest) for group in thin],
         "keys": _further_keys(top, thin),
         "more": sum(len(group.members) for group in groups[MOST_BARS:]),
@@ -66,7 +66,7 @@ def _further_keys(top: DeviceLedger | RunLedger | HostLedger, thin: Sequence[Led
 def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str, object]:
     """Return the bar of devices that are alike, as long as their step is against the longest."""
     ledger = group.worst
-    bar, fill = ledger_bar(ledger, codes=True, every=True), step_ns(ledger) / max(longest_ns, 1)
+    bar, fill = ledger_bar(ledger, codes=False, every=True), step_ns(ledger) / max(longest_ns, 1)
     drawings = [drawn.ledger_bar(bar, width=width, thin=True, fill=fill) for width in (WIDE, NARROW)]
     return {
         "place": group_place(group, source.diagnosis.ledgers),

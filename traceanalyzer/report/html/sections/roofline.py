@@ -243,7 +243,7 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     shown = [
         {
             **row,
-            "note": _NOTES.get(row["status"]),
+            "note": _note(row),
             "limit": limit_words(row["limited_by"]) if row["limited_by"] else None,
         }
         for row in ordered[: source.limits.rows]
@@ -253,6 +253,12 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     columns = [column for column in _COLUMNS if any(row[column.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
     return table_markup("t-roofline", "Operators against the roof", columns, shown, more=more, longest=longest)
+
+
+def _note(row: dict[str, Any]) -> str | None:
+    """Say of an operator that some or all of its calls took less time than the data sheet allows."""
+    note = _NOTES.get(row["status"])
+    return f"some {note}" if note and row["floor_share"] <= 1 else note
 
 
 def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: float) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from traceanalyzer.report.html.document import Part, filled, shown_name
+from traceanalyzer.report.blocks import Paragraph
+from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration, name_words, percent, size, told_apart
 
@@ -180,9 +181,12 @@ def flops(source: PageSource) -> Part | None:
     uses = source.diagnosis.flops
     if not uses or uses[0].reason == "no products":
         return None
-    columns = (PageColumn("of", "place", "name"), PageColumn("utilisation", "words", "text"))
-    rows = [{"place": use.place, "words": use.words} for use in uses[: source.limits.rows]]
-    body = table_markup("t-flops", "FLOPs utilisation", columns, rows, longest=source.limits.name_letters)
+    if uses[0].mfu is None:
+        return Part("flops", "FLOPs utilisation", blocks_markup([Paragraph(f"{uses[0].words}.")]))
+    columns = (PageColumn("of", "place", "name"), PageColumn("MFU", "mfu", "text"), PageColumn("HFU", "hfu", "text"))
+    rows = [{"place": use.place, "mfu": use.span_of(use.mfu), "hfu": use.span_of(use.hfu)} for use in uses]
+    shown = rows[: source.limits.rows]
+    body = table_markup("t-flops", "FLOPs utilisation", columns, shown, longest=source.limits.name_letters)
     return Part("flops", "FLOPs utilisation", body, note=uses[0].note)
 
 
