@@ -26,6 +26,7 @@ from traceanalyzer.ingest.trace_events.device_times import (
 )
 from traceanalyzer.ingest.trace_events.facts import (
     ROCPROFV3,
+    XLA,
     Program,
     Recorder,
     describe_devices,
@@ -54,7 +55,7 @@ _BATCH_ROWS = 2**16
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 # XLA's profiler leaves out what goes beyond, and does not say so.
 _XLA_EVENT_LIMIT = 1_000_000
-_XLA_RECORDERS = ("jax", "tensorflow", "torch_xla")
+_XLA_RECORDERS = ("jax", "tensorflow")
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 # The kinds of events, as `kinds.sql` lists them, of which each query reads some; without them it has no rows.
 _KINDS_OF = {
@@ -134,12 +135,10 @@ class Assembler:
             self._recorder = ROCPROFV3
         vendor = "amd" if has_hip else "intel" if has_sycl else None
         vendor = self._recorder.vendor if self._recorder is not None and self._recorder.vendor else vendor
-        devices = describe_devices(self._parts.document.metadata, self._used_devices(), vendor)
+        devices = describe_devices(self._parts.document.metadata, self._known_devices(), vendor)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
         program = self._program(devices, has_pytorch_events=by_pytorch)
         recorded = self._recorded() | {"shapes": has_shapes}
-        if program.recorder in _XLA_RECORDERS and self._timed_count() >= _XLA_EVENT_LIMIT:
-            self._losses.add("event-limit", None)
         trace = describe_trace(path, self._parts, devices, span, self._base_ns, recorded, program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
@@ -189,8 +188,11 @@ class Assembler:
     def _recast(self) -> None:
         """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
         self._recorder = find_recorder(self._database, self._files("other"))
+        if self._recorder is XLA and self._timed_count() >= _XLA_EVENT_LIMIT:
+            self._losses.add("event-limit", None)
         if self._recorder is not None:
-            recast(self._database, self._stage, self._recorder, self._files, self._sink.files("event_args"))
+            args = self._sink.files("event_args")
+            self._recorder = recast(self._database, self._stage, self._recorder, self._files, args, self._losses)
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
@@ -296,13 +298,15 @@ class Assembler:
         if self._has("named_metadata"):
             self._copy("metadata", self._query("named_metadata"))
 
-    def _used_devices(self) -> list[int]:
+    def _known_devices(self) -> list[int]:
+        """Return the devices that have work, or a process of their own."""
+        named = self._recorder.devices if self._recorder is not None else ()
         if not self._has("gpu_sorted"):
-            return []
+            return list(named)
         rows = self._database.execute(
             "SELECT DISTINCT device FROM read_parquet($ops) ORDER BY device", {"ops": str(self._sink.path("gpu_ops"))}
         )
-        return [device for (device,) in rows.fetchall()]
+        return sorted({*named, *(device for (device,) in rows.fetchall())})
 
     def _program(self, devices: list[dict[str, Any]], *, has_pytorch_events: bool) -> Program:
         """Return what ran and what recorded it; the files of host slices and GPU work are finished."""
@@ -315,10 +319,12 @@ class Assembler:
         vendor = vendors.pop() if len(vendors) == 1 else None
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch, vendor=vendor)
         recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
-        if recorder is not None and recorder.recorder == "tensorflow" and framework in (None, "cuda"):
-            framework = "tensorflow"  # its timelines name operations, and no process that they would show it by
+        if recorder is not None and framework in (None, "cuda", "hip"):
+            framework = recorder.framework or framework
         return Program(
-            recorded_by if recorder is None else recorder.recorder,
+            recorded_by
+            if recorder is None
+            else recorder.recorder or (framework if framework in _XLA_RECORDERS else None),
             framework,
             processes,
             may_be_pytorch=recorder is None,
@@ -326,16 +332,12 @@ class Assembler:
 
     def _timed_count(self) -> int:
         """Return how many events have a time."""
-        parts = [(part, self._files(part)) for part in ("host", "gpu_events", "other")]
-        counts = [
-            self._database.execute(
-                "SELECT count(*) FROM read_parquet($files)" + (" WHERE phase <> 'M'" if part == "other" else ""),
-                {"files": files},
-            ).fetchall()[0][0]
-            for part, files in parts
-            if files
-        ]
-        return int(sum(counts))
+        count = 0
+        for part, timed in (("host", "TRUE"), ("gpu_events", "TRUE"), ("other", "phase <> 'M'")):
+            if files := self._files(part):
+                query = f"SELECT count(*) FROM read_parquet($files) WHERE {timed}"
+                count += self._database.execute(query, {"files": files}).fetchall()[0][0]
+        return count
 
     def _recorded(self) -> dict[str, bool]:
         if not self._kinds - {"gpu"}:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,23 +18,14 @@ from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
+from traceanalyzer.ingest.trace_events.xla_json import describe_slices, is_xla
+from traceanalyzer.ingest.xla.device import DERIVED_NAMES
 
 _WHOLE_US = "SELECT bool_and(start_ns % 1000 = 0) FROM read_parquet($other) WHERE phase = 's'"
 _PROCESSES = """
 SELECT DISTINCT args ->> '$.name'
 FROM read_parquet($other)
 WHERE phase = 'M' AND name = 'process_name'
-"""
-# Calls are numbered by themselves, and so is what they launched.
-_LINK_HOST = """
-UPDATE recast_host SET correlation = event_id
-WHERE event_id IN (SELECT call_id FROM links) AND correlation IS NULL
-"""
-_LINK_GPU = """
-UPDATE recast_gpu SET correlation = calls.correlation
-FROM links
-JOIN recast_host AS calls ON calls.event_id = links.call_id
-WHERE links.event_id = recast_gpu.event_id AND recast_gpu.correlation IS NULL
 """
 
 
@@ -47,11 +38,13 @@ class Recorder:
     """
 
     dialect: str | None  # its SQL file; None: its events have their kinds already
-    recorder: str
+    recorder: str | None
     vendor: str | None
     is_it: Callable[[Collection[str]], bool]  # by the names of processes
     arrow: str = ""
     launches_later: bool = False
+    framework: str | None = None  # of a program whose names show none
+    devices: tuple[int, ...] = ()  # those that have a process, also without work
 
 
 def _any(pattern: str) -> Callable[[Collection[str]], bool]:
@@ -59,6 +52,7 @@ def _any(pattern: str) -> Callable[[Collection[str]], bool]:
     return lambda processes: any(known.search(name) for name in processes)
 
 
+XLA = Recorder("xla", None, None, is_xla)
 RECORDERS = (
     Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow"),
     Recorder("rocprof2", "rocprof", "amd", lambda names: {"CPU", "GPU", "COPY", "HIPBLITKERNELS"} <= set(names)),
@@ -66,8 +60,11 @@ RECORDERS = (
         "ascend", "torch_npu", "ascend", lambda names: "Ascend Hardware" in names, "HostToDevice", launches_later=True
     ),
     Recorder("unitrace", "unitrace", "intel", _any(r"^(RANK \d+ )?DEVICE<"), "Flow_H2D"),
-    Recorder("tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$")),
+    Recorder(
+        "tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$"), framework="tensorflow"
+    ),
     Recorder("rpd", "rocprof", "amd", _any(r"^GPU\d+$"), "api_op"),
+    XLA,
 )
 
 # Its Perfetto traces as JSON have categories of their own, and need no rewriting.
@@ -87,14 +84,19 @@ def recast(
     recorder: Recorder,
     files: Callable[[str], list[str]],
     args: list[str],
-) -> None:
-    """Rewrite the parts of host slices and GPU work as the recorder means them; `args` are files of arguments."""
-    known = {
+    losses: Losses,
+) -> Recorder:
+    """Rewrite the parts of host slices and GPU work as the recorder means them; `args` are files of arguments.
+
+    Returns the recorder with what its events say about it.
+    """
+    known: dict[str, object] = {
         "other": files("other"),
         "host": files("host"),
         "gpu_events": files("gpu_events"),
         "gpu": files("gpu"),
         "args": args,
+        "derived": DERIVED_NAMES.pattern,
     }
 
     def run(name: str, **more: object) -> None:
@@ -103,20 +105,25 @@ def recast(
             database.execute(statement, wanted)
 
     run("recast")
+    if recorder.dialect == "xla":
+        run("xla_slices")
+        found = describe_slices(database, args, files("gpu_events"), losses)
+        recorder = replace(recorder, **vars(found))
     if recorder.dialect is not None:
         run(recorder.dialect)
     run("apply")
     for part, table in (("host", "recast_host"), ("gpu", "recast_gpu")):
-        _replace(database, stage, part, table, known[part])
+        _replace(database, stage, part, table, files(part))
+    if recorder.dialect == "xla":
+        database.table("recast_other").write_parquet(str(stage / "other-recast.parquet"))
     if recorder.arrow:
         whole = database.execute(_WHOLE_US, {"other": known["other"]}).fetchall()[0][0]
         run("arrows", host=files("host"), arrow=recorder.arrow, unit=1000 if whole else 1)
-        database.execute(_LINK_HOST)
-        database.execute(_LINK_GPU)
         for part, table in (("host", "recast_host"), ("gpu", "recast_gpu")):
             _replace(database, stage, part, table, files(part))
-    for table in ("recast", "recast_host", "recast_gpu", "lanes", "process_names", "links"):
+    for table in ("recast", "recast_host", "recast_gpu", "recast_other", "lanes", "process_names", "links"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
+    return recorder
 
 
 def _replace(database: duckdb.DuckDBPyConnection, stage: Path, part: str, table: str, before: list[str]) -> None:
@@ -165,7 +172,7 @@ _TENSORFLOW_PROCESS = re.compile(r"/\w+:.* (Compute|Tensors)$")
 class Program:
     """What ran and what recorded it, as `traces.recorder` and `traces.framework` list them."""
 
-    recorder: str
+    recorder: str | None
     framework: str | None
     processes: Sequence[str]
     may_be_pytorch: bool = True  # no other recorder's processes are there
@@ -326,7 +333,7 @@ def describe_devices(metadata: dict[str, Any], used: list[int], vendor: str | No
 
 
 def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], vendor: str | None) -> dict[str, Any]:
-    name = _text(properties.get("name"))
+    name = _text(properties.get("name")) or ("TPU" if vendor == "google" else None)
     return {
         "device": device,
         "name": name,

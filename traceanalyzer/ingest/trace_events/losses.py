@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
+from traceanalyzer.ingest.xla.defects import KINDS as PROFILE_DEFECTS
 
 _EXAMPLE_CHARS = 160
 
@@ -101,6 +102,7 @@ KINDS = {
     ),
     "device-lost": Kind("loss", "GPU work names a device by a number that no device has; it is left out"),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
+    **{defect: Kind(*PROFILE_DEFECTS[defect]) for defect in ("device-clock-mapped", "unset-launch-values")},
     **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }
 

@@ -22,7 +22,7 @@ from traceanalyzer.ingest.xla.stats import Value
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
-_DERIVED_NAMES = re.compile(
+DERIVED_NAMES = re.compile(
     "Steps|XLA Modules|XLA Ops|XLA TraceMe|Async XLA Ops|Host Offload Ops|TensorFlow Ops|TensorFlow Name Scope"
     "|Framework Ops|Framework Name Scope|Launch Stats|Source code"
 )
@@ -43,7 +43,7 @@ class DeviceFacts:
 
 def is_derived(line: LineHead) -> bool:
     """Return whether a line of a GPU repeats the work of others."""
-    return _DERIVED_NAMES.fullmatch(line.name) is not None or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
+    return DERIVED_NAMES.fullmatch(line.name) is not None or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
 
 
 class DeviceWriter:
@@ -88,7 +88,9 @@ class DeviceWriter:
         self.facts.vendor = self.facts.vendor or vendor
         row: dict[str, object] = {
             "device": device,
-            "name": _name(stats.get("gpu_device_name")) or _name(stats.get("device_type_string")),
+            "name": _name(stats.get("gpu_device_name"))
+            or _name(stats.get("device_type_string"))
+            or ("TPU" if is_tpu else None),
             "vendor": vendor,
             "sm_count": _whole(stats.get("core_count"), 2**31),
             "memory_bytes": _whole(stats.get("memory_size"), 2**50),

@@ -39,7 +39,7 @@ _OWN_NAME = re.compile(
     r"|XLA|Xla|.*::|.*:XLA \w+ module|TF[A-Z_]|Eager|Compile|Executor|<unknown>|<UNKNOWN>|Build buffer|RecordUsage"
     r"|Memory(?:Allocation|Deallocation)|Copy(?:From|To)|Transfer|Linearize|ThenExecuteCallback"
     r"|Resolve constant globals|MakeOutputBuffers|ComputeSemaphoreAcquire|RunInvariantCheckers|cpp_pjit|pjit|pmap"
-    r"|backend_compile"
+    r"|backend_compile|PJRT_|FunctionRun"
     r"|lower_sharding_computation|trace_to_jaxpr|BatchedCopyToDevice|batched_copy_|ExecuteReplicated|ExecuteSharded"
     r"|ValidateInputTypeAndPlacement|tf\.constant$|convert_to_tensor|.*SyncTensorsGraph|StepMarker$|SyncLiveTensorsGraph"
     r"|TensorCollectionBarrier|CollectSyncTensors|ExtractIRAndPrepareXlaData|RunPostOrder|SetTensorData|GetTensorsOpsData"
@@ -360,7 +360,7 @@ def _categories(
     plane: Plane, events: LineEvents, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
 ) -> Int:
     """Return the category of each event; whether a line has annotations of the user at all shows at its end."""
-    by_name = np.array([_category_of_name(name) for name in plane.event_names], np.int64)
+    by_name = np.array([category_of_name(name) for name in plane.event_names], np.int64)
     category = by_name[events.name] if len(by_name) else np.zeros(len(events), np.int64)
     is_own = np.zeros(len(events), np.bool_)
     for name in _OWN_VALUES:
@@ -373,7 +373,7 @@ def _categories(
 
 
 @lru_cache(2**16)
-def _category_of_name(name: str) -> int:
+def category_of_name(name: str) -> int:
     if name.startswith("$"):
         return _PYTHON
     if _RUNTIME_NAME.match(name):

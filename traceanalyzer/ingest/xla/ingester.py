@@ -25,12 +25,12 @@ _TASK, _PROGRAMS, _SCOPES = "Task Environment", "/host:metadata", "/host:__Scope
 _DROPPED = re.compile(r"(\d+) (?:\w+ )?events? dropped")
 _VERSIONS = (("jax_version", "jax"), ("jaxlib_version", "jaxlib"))
 # What names show which framework recorded the profile; from the most specific to the least.
-_RECORDERS = (
+RECORDERS = (
     ("torch_xla", re.compile(r"tf_pytorchxla/|PjRtComputationClient::")),
     ("jax", re.compile(r"PjitFunction\(")),
     ("tensorflow", re.compile(r"EagerExecute|FunctionRun|ExecutorState::Process")),
 )
-_FRAMEWORKS = {"torch_xla": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
+FRAMEWORKS = {"torch_xla": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
 
 
 class XlaTrace:
@@ -94,7 +94,7 @@ class XlaTrace:
             "path": str(self._path),
             "format": "xplane",
             "recorder": recorder,
-            "framework": _FRAMEWORKS.get(recorder or "") or self._framework(),
+            "framework": FRAMEWORKS.get(recorder or "") or self._framework(),
             "producer": _producer(about),
             "vendor": device.facts.vendor,
             "host": hostnames[0].strip().partition(":")[0] or None if hostnames else None,
@@ -153,9 +153,9 @@ def _recorder(planes: list[Plane], line_names: Collection[str], about: dict[str,
     for plane in planes:
         if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
             names.update(plane.event_names)
-    if "jax_version" in about and not any(_RECORDERS[0][1].match(name) for name in names):
+    if "jax_version" in about and not any(RECORDERS[0][1].match(name) for name in names):
         return "jax"
-    return next((found for found, pattern in _RECORDERS if any(pattern.match(name) for name in names)), None)
+    return next((found for found, pattern in RECORDERS if any(pattern.match(name) for name in names)), None)
 
 
 def _producer(about: dict[str, Value]) -> str | None:

@@ -181,7 +181,7 @@ class TpuOps:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         event_id, name, starts, lengths, run = (np.concatenate(column) for column in zip(*self._pieces, strict=True))
         meaning = _meaning(self._space, self._plane)
-        inside = _time_inside(event_id, starts, lengths)
+        inside = time_inside(event_id, starts, lengths)
         kinds = [moved.copy_kind if moved else None for moved in meaning.moves]
         sizes = [moved.size_bytes if moved else None for moved in meaning.moves]
         labels: Any = pa.array(meaning.labels, pa.string()).take(indices(name))
@@ -232,7 +232,7 @@ def _meaning(space: Space, plane: Plane) -> _Meaning:
     return _Meaning(labels, comm, moves)
 
 
-def _time_inside(event_id: Int, starts: Int, lengths: Int) -> Int:
+def time_inside(event_id: Int, starts: Int, lengths: Int) -> Int:
     """Return for each operation the time of those that run directly in it: loops and calls contain what they run."""
     order = np.lexsort((event_id, -lengths, starts))
     none = np.full(len(order), NONE, np.int64)

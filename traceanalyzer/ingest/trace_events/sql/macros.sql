@@ -66,7 +66,8 @@ CREATE OR REPLACE MACRO xla_work(name, args, pid) AS
         WHEN TRY_CAST(pid AS BIGINT) >= 701 THEN NULL
         WHEN args IS NULL OR NOT contains(args, '_details"') THEN NULL
         WHEN contains(args, '"kernel_details"') THEN 'kernel'
-        WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
+        WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^(Memcpy([HDP]2[HDP]|Other)$|Copy(Host|Device)To(Host|Device))')
+        THEN 'memcpy'
         WHEN contains(args, '"Memset_details"') AND name = 'Memset' THEN 'memset'
     END;
 -- A step that the user told the same profiler of: an event with its number, whatever its name.

@@ -51,3 +51,10 @@ FROM ends
 JOIN works USING (pid, tid, instant, nth)
 JOIN launching USING (flow)
 GROUP BY works.event_id;
+-- Calls are numbered by themselves, and so is what they launched.
+UPDATE recast_host SET correlation = event_id
+WHERE event_id IN (SELECT call_id FROM links) AND correlation IS NULL;
+UPDATE recast_gpu SET correlation = calls.correlation
+FROM links
+JOIN recast_host AS calls ON calls.event_id = links.call_id
+WHERE links.event_id = recast_gpu.event_id AND recast_gpu.correlation IS NULL;

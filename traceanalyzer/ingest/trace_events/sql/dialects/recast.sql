@@ -1,9 +1,11 @@
 -- What a dialect says about complete events, one row an event; columns that it does not fill are NULL. `class` is host,
--- gpu, or none: drawn and neither a call nor work. `category` is that of host slices, or the kind of GPU work.
+-- gpu, async: on no thread, or none: drawn and neither a call nor work. `category` is that of slices, or the kind of GPU
+-- work.
 CREATE OR REPLACE TABLE recast (
     event_id BIGINT,
     class VARCHAR,
     category VARCHAR,
+    raw_category VARCHAR,
     name VARCHAR,
     pid VARCHAR,
     tid VARCHAR,
@@ -19,7 +21,9 @@ CREATE OR REPLACE TABLE recast (
     block BIGINT[],
     is_comm BOOLEAN,
     group_name VARCHAR,
-    collective VARCHAR
+    collective VARCHAR,
+    self_ns BIGINT,
+    run_id BIGINT
 );
 -- The names of processes.
 CREATE OR REPLACE TABLE process_names AS
