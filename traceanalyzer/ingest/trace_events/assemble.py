@@ -55,7 +55,6 @@ _BATCH_ROWS = 2**16
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 # XLA's profiler leaves out what goes beyond, and does not say so.
 _XLA_EVENT_LIMIT = 1_000_000
-_XLA_RECORDERS = ("jax", "tensorflow")
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 # The kinds of events, as `kinds.sql` lists them, of which each query reads some; without them it has no rows.
 _KINDS_OF = {
@@ -318,17 +317,12 @@ class Assembler:
         vendors = {device["vendor"] for device in devices}
         vendor = vendors.pop() if len(vendors) == 1 else None
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch, vendor=vendor)
-        recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
-        if recorder is not None and framework in (None, "cuda", "hip"):
-            framework = recorder.framework or framework
-        return Program(
-            recorded_by
-            if recorder is None
-            else recorder.recorder or (framework if framework in _XLA_RECORDERS else None),
-            framework,
-            processes,
-            may_be_pytorch=recorder is None,
-        )
+        if recorder is None:
+            recorded_by: str | None = name_recorder(processes, framework, by_pytorch=by_pytorch)
+            return Program(recorded_by, framework, processes)
+        framework = (framework in (None, "cuda", "hip") and recorder.framework) or framework
+        recorded_by = recorder.recorder or (framework if framework in ("jax", "tensorflow") else None)
+        return Program(recorded_by, framework, processes, may_be_pytorch=False)
 
     def _timed_count(self) -> int:
         """Return how many events have a time."""

@@ -44,6 +44,7 @@ class Recorder:
     arrow: str = ""
     launches_later: bool = False
     framework: str | None = None  # of a program whose names show none
+    device_process: str | None = None  # the names of processes that are devices, where other processes are real
     devices: tuple[int, ...] = ()  # those that have a process, also without work
 
 
@@ -53,8 +54,10 @@ def _any(pattern: str) -> Callable[[Collection[str]], bool]:
 
 
 XLA = Recorder("xla", None, None, is_xla)
+ROCPROF1 = Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow")
+_RPD_DEVICE = r"^GPU\d+$"
 RECORDERS = (
-    Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow"),
+    ROCPROF1,
     Recorder("rocprof2", "rocprof", "amd", lambda names: {"CPU", "GPU", "COPY", "HIPBLITKERNELS"} <= set(names)),
     Recorder(
         "ascend", "torch_npu", "ascend", lambda names: "Ascend Hardware" in names, "HostToDevice", launches_later=True
@@ -63,7 +66,7 @@ RECORDERS = (
     Recorder(
         "tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$"), framework="tensorflow"
     ),
-    Recorder("rpd", "rocprof", "amd", _any(r"^GPU\d+$"), "api_op"),
+    Recorder("rpd", "rocprof", "amd", _any(_RPD_DEVICE), "api_op", device_process=_RPD_DEVICE),
     XLA,
 )
 

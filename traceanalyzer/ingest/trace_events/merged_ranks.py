@@ -71,11 +71,17 @@ class RankPart:
 
 @dataclass(frozen=True)
 class Merged:
-    """The ranks of a file, and the processes of each; `ranks` are in the order of the groups."""
+    """The ranks of a file, and the processes of each; `ranks` are in the order of the groups.
 
-    ranks: tuple[int, ...]
+    Processes of a program, whose ranks nothing tells, have names instead. Where all are drawn as one, the arguments of
+    events tell whose they are.
+    """
+
+    ranks: tuple[int | None, ...]
     members: tuple[RankPart, ...]
     reason: str
+    names: tuple[str, ...] = ()
+    by_arguments: bool = False
 
 
 class SeveralRanksError(Exception):
@@ -111,7 +117,9 @@ def find_ranks(
     if found is None and len(hosts) > 1:
         if not device_of:
             return None  # a program of several processes
-        found = _by_ids(processes, hosts, launches(), first_rank) or _by_place(processes, hosts, device_of, first_rank)
+        counts = launches()
+        found = _by_ids(processes, hosts, counts, first_rank) or _by_place(processes, hosts, device_of, first_rank)
+        found = found or _by_own_calls(processes, hosts, counts)
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
     return found
@@ -258,6 +266,45 @@ def _by_place(
     pids = ", ".join(str(host.pid) for host in ordered[:4]) + (" …" if len(ordered) > 4 else "")
     reason = f"the events of processes {pids} lie one after the other"
     return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
+
+
+def _by_own_calls(processes: Sequence[Process], hosts: Sequence[Process], launches: Launches) -> Merged | None:
+    """Sort events by their process, where each process shows its own calls and the work that they launched."""
+    own = {host.pid for host in hosts}
+    for process in processes:
+        launched = launches.get(process.pid, {}).get(process.pid, 0)
+        if process.gpu_count and (process.pid not in own or launched < _LEAST_OWN_SHARE * process.gpu_count):
+            return None
+    return processes_apart({host.pid: host.pid for host in hosts}, processes)
+
+
+def processes_apart(owners: Mapping[str | None, str | None], processes: Sequence[Process]) -> Merged | None:
+    """Return a trace for each process; `owners` are the processes that those of the file belong to."""
+    pids = list(dict.fromkeys(owners.values()))
+    if len(pids) < 2:
+        return None
+    known = {pid: RankPart(pid, pid, pids.index(owner)) for pid, owner in owners.items()}
+    merged = _merged(processes, known, [0] * len(pids), "")
+    names = tuple(f"pid{re.sub(r'[^A-Za-z0-9_.-]', '_', str(pid))}" for pid in pids)
+    if len(set(names)) < len(names):
+        names = tuple(f"{name}-{place}" for place, name in enumerate(names))
+    return Merged((None,) * len(pids), merged.members, f"{len(pids)} processes", names)
+
+
+def by_arrows(processes: Sequence[Process], devices: Iterable[str | None], launches: Launches) -> Merged | None:
+    """Sort the processes of devices by whose arrows lead to their work; None where several share a device."""
+    owners: dict[str | None, str | None] = {}
+    shown = set(devices)
+    for process in processes:
+        if process.pid not in shown and process.slices is not None:
+            owners[process.pid] = process.pid
+    for pid in shown:
+        counts = launches.get(pid, {})
+        most = max(counts, key=lambda owner: counts[owner], default=None)
+        if most not in owners or counts[most] < _LEAST_OWN_SHARE * sum(counts.values()):
+            return None
+        owners[pid] = most
+    return processes_apart(owners, processes)
 
 
 def _merged(

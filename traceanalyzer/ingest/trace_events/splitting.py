@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,19 +12,22 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.ingest.trace_events.chunks import sql
-from traceanalyzer.ingest.trace_events.facts import whole_number
+from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder, whole_number
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
     DeviceProcess,
     Merged,
     Process,
     SeveralRanksError,
+    by_arrows,
     find_ranks,
+    processes_apart,
 )
 from traceanalyzer.ingest.trace_events.reader import Parts
 from traceanalyzer.ingest.trace_events.stream import TraceDocument
 
 _PARTS = ("host", "gpu_events", "other")
+_IS_NAME = {"host": "FALSE", "gpu_events": "FALSE", "other": "phase = 'M'"}
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 _ARGS_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
 _MEMBER_FIELDS: dict[str, pa.DataType] = {
@@ -55,24 +59,26 @@ def split_by_rank(
     chunk, and the ones before are removed.
     """
     try:
-        merged = _find_ranks(database, stage, parts.document)
+        args = [str(path) for path in sorted((folder / "0").glob("event_args-*.parquet"))]
+        merged = _find_ranks(database, stage, parts.document, args)
     except SeveralRanksError as error:
         losses.add("several-processes", None, str(error))
         merged = None
     if merged is None:
         return [TraceParts("0", stage, parts, losses)]
-    losses.add("merged-ranks", None, merged.reason, len(merged.ranks))
+    if not merged.names:
+        losses.add("merged-ranks", None, merged.reason, len(merged.ranks))
     splitter = _Splitter(database, stage, folder, merged)
     counts = splitter.split()
     return [
-        TraceParts(
-            f"rank{rank}", splitter.stages[place], _parts_of(parts, merged.ranks, place, counts[place]), losses.copy()
-        )
-        for place, rank in enumerate(merged.ranks)
+        TraceParts(name, splitter.stages[place], _parts_of(parts, merged.ranks, place, counts[place]), losses.copy())
+        for place, name in enumerate(splitter.names)
     ]
 
 
-def _find_ranks(database: duckdb.DuckDBPyConnection, stage: Path, document: TraceDocument) -> Merged | None:
+def _find_ranks(
+    database: duckdb.DuckDBPyConnection, stage: Path, document: TraceDocument, args: list[str]
+) -> Merged | None:
     files: dict[str, object] = {part: _files(stage, part) for part in _PARTS}
     rows = database.execute(sql("processes"), files).fetchall()
     processes = [
@@ -94,7 +100,22 @@ def _find_ranks(database: duckdb.DuckDBPyConnection, stage: Path, document: Trac
             counts.setdefault(device, {})[host] = count
         return counts
 
-    return find_ranks(processes, devices, launches, _rank_in(document))
+    recorder = find_recorder(database, _files(stage, "other"))
+    if recorder is ROCPROF1:
+        pids = [pid for (pid,) in database.execute(_REAL_PROCESSES, {"args": args}).fetchall()]
+        apart = processes_apart({pid: pid for pid in pids}, [])
+        return None if apart is None else replace(apart, by_arguments=True)
+    found = find_ranks(processes, devices, launches, _rank_in(document))
+    if found is None and recorder is not None and recorder.device_process:
+        shown = [
+            pid for pid, *_, names in rows if any(re.search(recorder.device_process, name or "") for name in names)
+        ]
+        counts = database.execute(_ARROWS, {"other": files["other"], "arrow": recorder.arrow}).fetchall()
+        drawn: dict[str | None, dict[str | None, int]] = {}
+        for device, host, count in counts:
+            drawn.setdefault(device, {})[host] = count
+        found = by_arrows(processes, shown, drawn)
+    return found
 
 
 def _rank_in(document: TraceDocument) -> int | None:
@@ -111,8 +132,9 @@ class _Splitter:
         self._stage = stage
         self._args = folder / "0"
         self._merged = merged
-        self.stages = [stage / f"rank{rank}" for rank in merged.ranks]
-        self._folders = [folder / f"rank{rank}" for rank in merged.ranks]
+        self.names = merged.names or tuple(f"rank{rank}" for rank in merged.ranks)
+        self.stages = [stage / name for name in self.names]
+        self._folders = [folder / name for name in self.names]
 
     def split(self) -> list[int]:
         """Split every chunk, and return how many events each rank has."""
@@ -137,11 +159,13 @@ class _Splitter:
 
     def _split_chunk(self, files: Mapping[str, Path], args: Path, counts: list[int], *, whole: bool) -> None:
         """Write one chunk of each rank that has events in it; `whole`: of all ranks, as their columns must be there."""
-        rows = " UNION ".join(f"SELECT event_id, pid FROM read_parquet('{_quoted(path)}')" for path in files.values())
-        self._database.execute(
-            f"CREATE OR REPLACE TEMP TABLE owners AS SELECT event_id, rank_place FROM ({rows}) AS rows "
-            f"JOIN rank_members AS members ON {_IS_MEMBER}"
+        rows = " UNION ".join(
+            f"SELECT event_id, pid, {_IS_NAME[part]} AS is_name FROM read_parquet('{_quoted(path)}')"
+            for part, path in files.items()
         )
+        owner = "args.args ->> '$.pid'" if self._merged.by_arguments else "rows.pid"
+        owners = _OWNERS_APART if self._merged.names else _OWNERS
+        self._database.execute(owners.format(rows=rows, args=_quoted(args), owner=owner))
         found = dict(self._database.execute("SELECT rank_place, count(*) FROM owners GROUP BY rank_place").fetchall())
         for place, stage in enumerate(self.stages):
             counts[place] += found.get(place, 0)
@@ -149,8 +173,8 @@ class _Splitter:
                 continue
             for path in files.values():
                 query = (
-                    f"SELECT rows.* REPLACE (members.own_pid AS pid) FROM read_parquet('{_quoted(path)}') AS rows "
-                    f"JOIN rank_members AS members ON {_IS_MEMBER} WHERE rank_place = {place} ORDER BY event_id"
+                    f"SELECT rows.* REPLACE (owners.own_pid AS pid) FROM read_parquet('{_quoted(path)}') AS rows "
+                    f"JOIN owners USING (event_id) WHERE rank_place = {place} ORDER BY event_id"
                 )
                 self._copy(query, stage / path.name, _OPTIONS)
             query = (
@@ -163,7 +187,51 @@ class _Splitter:
         self._database.execute(f"COPY ({query}) TO '{_quoted(path)}' ({options})")
 
 
-_IS_MEMBER = "members.pid IS NOT DISTINCT FROM rows.pid AND rows.event_id BETWEEN members.first_id AND members.last_id"
+_OWNERS = """
+CREATE OR REPLACE TEMP TABLE owners AS
+SELECT rows.event_id, members.rank_place, members.own_pid
+FROM ({rows}) AS rows
+JOIN rank_members AS members
+    ON members.pid IS NOT DISTINCT FROM rows.pid AND rows.event_id BETWEEN members.first_id AND members.last_id
+"""
+# Names are every process's, and so are arrows where the arguments of events tell whose they are.
+_OWNERS_APART = """
+CREATE OR REPLACE TEMP TABLE owners AS
+WITH owned AS (
+    SELECT rows.event_id, rows.pid, CASE WHEN NOT is_name THEN {owner} END AS owner
+    FROM ({rows}) AS rows
+    LEFT JOIN read_parquet('{args}') AS args USING (event_id)
+)
+SELECT event_id, members.rank_place, owned.pid AS own_pid
+FROM owned
+JOIN rank_members AS members ON members.pid = owner
+UNION ALL
+SELECT event_id, places.rank_place, owned.pid
+FROM owned
+CROSS JOIN (SELECT DISTINCT rank_place FROM rank_members) AS places
+WHERE owner IS NULL
+"""
+_REAL_PROCESSES = """
+SELECT args ->> '$.pid' AS pid
+FROM read_parquet($args)
+WHERE contains(args, '"BeginNs"') AND args ->> '$.pid' IS NOT NULL
+GROUP BY pid
+ORDER BY min(event_id)
+"""
+_ARROWS = """
+WITH marks AS (
+    SELECT
+        phase = 's' AS begins,
+        pid,
+        struct_pack(id := coalesce(id, id2 ->> '$.local', id2 ->> '$.global'), category := raw_category) AS flow
+    FROM read_parquet($other)
+    WHERE phase IN ('s', 't', 'f') AND starts_with(coalesce(raw_category, ''), $arrow)
+)
+SELECT ends.pid, marks.pid, count(*)
+FROM marks AS ends
+JOIN marks ON marks.flow = ends.flow AND marks.begins AND NOT ends.begins
+GROUP BY ends.pid, marks.pid
+"""
 
 
 def _quoted(path: Path) -> str:
@@ -174,15 +242,17 @@ def _files(stage: Path, part: str) -> list[str]:
     return sorted(str(path) for path in stage.glob(f"{part}-*.parquet"))
 
 
-def _parts_of(parts: Parts, ranks: Sequence[int], place: int, event_count: int) -> Parts:
+def _parts_of(parts: Parts, ranks: Sequence[int | None], place: int, event_count: int) -> Parts:
     """Return what the file says of one of its ranks: its header is that of the first one."""
     rank = ranks[place]
+    if rank is None:
+        return replace(parts, event_count=event_count)
     metadata: dict[str, Any] = dict(parts.document.metadata)
     info = metadata.get("distributedInfo")
     if isinstance(info, dict):
         size = whole_number(info.get("world_size"))
         own = {**info, "rank": rank}
-        if size is not None and max(ranks) >= size:
+        if size is not None and max(known for known in ranks if known is not None) >= size:
             own["world_size"] = None  # of the first one's own job, such as its share of a service
         groups = info.get("pg_config")
         if place and isinstance(groups, list):  # other ranks are in other groups, of which only the world is known

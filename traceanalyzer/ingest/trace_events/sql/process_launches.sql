@@ -6,7 +6,7 @@ WITH calls AS (
 )
 SELECT work.pid, calls.pid, count(*) AS work_count
 FROM (
-    SELECT pid, known_id(TRY_CAST(args ->> '$.correlation' AS BIGINT)) AS correlation
+    SELECT pid, known_id(TRY_CAST(coalesce(args ->> '$.correlation', args ->> '$.corr_id') AS BIGINT)) AS correlation
     FROM read_parquet($gpu_events)
 ) AS work
 JOIN calls ON calls.correlation = work.correlation
