@@ -42,7 +42,7 @@ def found(
     devices: Mapping[Pid, int] | None = None,
     first_rank: int | None = None,
     launches: Mapping[Pid, Mapping[Pid, int]] | None = None,
-) -> tuple[list[int], dict[tuple[Pid, int], int]] | None:
+) -> tuple[list[int | None], dict[tuple[Pid, int], int | None]] | None:
     """Return the ranks, and the rank of each process by the place of its first event."""
     places = {process.pid: process.first_id for process in processes}
     merged = find_ranks(
