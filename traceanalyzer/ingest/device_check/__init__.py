@@ -180,7 +180,7 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
         elif is_late:
             is_narrow = most_ns - least_ns <= _CLOCK_NS  # a launch tells more: returns of the last work were left out
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
-        elif most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
+        elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
             shifts[device] = most_ns - _LAUNCH_NS
         elif least_ns is None and most_ns > _NEVER_QUEUED_NS:
             shifts[device] = most_ns
@@ -190,8 +190,8 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
 def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns: int) -> bool:
     """Tell whether an idle device starts what is launched no sooner, and mostly no later: its clock is ahead."""
     values = {"device": device, "idle_ns": _IDLE_NS}
-    ((count, usual_ns),) = database.execute(_sql("idle_launches"), values).fetchall()
-    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= _CLOCK_NS)
+    ((count, usual_ns, returned_ns),) = database.execute(_sql("idle_launches"), values).fetchall()
+    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= _CLOCK_NS and returned_ns > _SLOW_LAUNCH_NS)
 
 
 def _signed_s(time_ns: int) -> str:
