@@ -66,14 +66,7 @@ def joint(bounds: Bounds) -> JointScan:
 
 
 def contracted(run: JointScan) -> ReducedRun:
-    sizes = {
-        int(run.scans[i].match[at]): len(sync_point.members)
-        for sync_point in run.sync_points
-        for i, at in sync_point.members
-    }
-    return ReducedRun(
-        SyncPoints.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__, lambda _: {})
-    )
+    return ReducedRun(run.sync_points, RankScans(run.scans.__getitem__, lambda _: {}))
 
 
 def questions(bounds: Bounds) -> list[list[WhatIf]]:
@@ -97,7 +90,6 @@ def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int =
     """
     small = replace(contracted(run), rounds=rounds)
     found, whole = small.leads(asked), [*map(run.leads, asked)]
-    assert small.sync_points.count == sum(len(sync_point.members) for sync_point in run.sync_points)
     worst = 0
     for scan, calls in enumerate(small.sync_points.calls):
         low, high = small.sync_points.first[scan : scan + 2]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import MESSAGE, Flags, Ints
-from traceanalyzer.attribution.replay.kernel import DevicePart, starts
+from traceanalyzer.attribution.replay.kernel import DevicePart, Points, starts
 from traceanalyzer.attribution.replay.scan import Scan
 
 # The sync points before one that `contract` finds: one of the last with an even number, one with an odd one.
@@ -126,7 +126,7 @@ class SyncPoints:
         )
         code = code.astype(np.int32)
         whole = present == np.asarray([sizes.get(match, 0) for match in matches.tolist()], np.int64)
-        codes = np.split(code, np.cumsum([len(own.match) for own in calls])[:-1])
+        codes = np.split(code, np.cumsum([len(own.match) for own in calls], dtype=np.int64)[:-1])[: len(calls)]
         levels, left_out = _levels([own[whole[own]] for own in codes], present)
         whole[left_out] = False
         kept = [
@@ -158,6 +158,23 @@ class SyncPoints:
     def count(self) -> int:
         """The number of calls."""
         return int(self.first[-1])
+
+    def points(self) -> Points:
+        """Return the sync points as a pass over all events reads them."""
+        none = np.zeros(0, np.int64)
+        calls = np.concatenate([none, *(step.calls for step in self.steps)])
+        before = np.cumsum([0, *(len(step.calls) for step in self.steps)])
+        begins = [step.sync_point + offset for step, offset in zip(self.steps, before.tolist()[:-1], strict=True)]
+        messages = (step.is_message[step.sync_point, 0] for step in self.steps)
+        return Points(
+            np.concatenate([*begins, before[-1:]]),
+            self._device()[calls].astype(np.int64),
+            np.concatenate([none, *(own.position for own in self.calls)])[calls],
+            np.concatenate([none, *(step.wait[:, 0] for step in self.steps)]),
+            np.concatenate([none, *(step.transfer for step in self.steps)]),
+            np.concatenate([np.zeros(0, np.bool_), *messages]),
+            np.zeros(len(self.calls), np.bool_),
+        )
 
     def begun(self, found: Arrivals, left: Ints) -> Ints:
         """Return the leads with which calls begin where calls are left with these, as reduced scans have it."""
@@ -238,9 +255,10 @@ def _least(found: Arrivals, calls: Numbers | slice, left: Ints) -> Ints:
 
 def _levels(codes: Sequence[Numbers], sizes: Ints) -> tuple[Numbers, Ints]:
     """Return the level of each match, and the matches that would deadlock; `codes` are each device's matches."""
-    ends = np.cumsum([len(own) for own in codes])
+    counts = np.asarray([len(own) for own in codes], np.int64)
+    ends = np.cumsum(counts)
     flat = np.concatenate([np.zeros(0, np.int32), *codes])
-    head = ends - [len(own) for own in codes]
+    head = ends - counts
     level, there = np.full(len(sizes), NO_ROW, np.int32), np.zeros(len(sizes), np.int64)
     left_out: list[int] = []
     arriving = np.flatnonzero(head < ends)
@@ -257,8 +275,7 @@ def _levels(codes: Sequence[Numbers], sizes: Ints) -> tuple[Numbers, Ints]:
             number += 1
             arriving = waiting[ready]
         else:
-            # The same sync point is left out as in the scan of all events: what the first device that is stuck waits
-            # for.
+            # What the first device that is stuck waits for.
             left_out.append(int(of_waiting[0]))
             arriving = waiting[of_waiting == of_waiting[0]]
         head[arriving] += 1
