@@ -298,6 +298,20 @@ def test_a_roof_without_peaks_says_how_to_name_the_device() -> None:
     assert "Not recorded, or not known: headroom, of roof and limited by." in _screen(top(con, "operators", "flops"))
 
 
+def test_bytes_of_copies_of_which_some_have_no_size_are_the_least() -> None:
+    copies = """
+    op_id  kind    stream  start_ns  dur_ns  size_bytes  name
+    1      memcpy  7       0         10      1048576     Memcpy HtoD
+    2      memcpy  7       20        30      -           Memcpy HtoD
+    3      memset  7       60        10      1048576     Memset
+    """
+    answer = top(connect(gpu_ops=copies), "copies")
+    assert [(row["call_count"], row["sized_count"]) for row in answer.rows] == [(2, 1), (1, 1)]
+    screen = _screen(answer)
+    assert "'at least 1.0 MiB'" in screen
+    assert "'1.0 MiB'" in screen
+
+
 def test_columns_without_a_value_are_named_below_the_table() -> None:
     copies = """
     op_id  kind    stream  start_ns  dur_ns  size_bytes  name

@@ -109,6 +109,7 @@ QUESTIONS = {
             **_CALLS,
             "max_ns": "max(max_ns)",
             "size_bytes": "sum(size_bytes)",
+            "sized_count": "sum(sized_count)",
             "bytes_per_s": "sum(size_bytes) / nullif(sum(size_bytes / nullif(bandwidth_bytes_per_s, 0)), 0)",
             "idle_ns": "sum(idle_ns)",
         },

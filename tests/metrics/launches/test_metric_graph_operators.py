@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,27 @@ def test_calls_of_a_graph_have_costs_where_all_of_their_work_is_there() -> None:
     con = run(replays("gemm", "other"), beside, traces=TRACES[:1])
     assert ask(con, costs) == []
     assert ask(con, "SELECT status, op_count FROM cost_coverage ORDER BY 1") == [("graph", 1), ("no model", 1)]
+
+
+# div (tensor, number)  |----------------|
+# div (tensor, inner)       |--------|        launch
+@pytest.mark.parametrize(("inner", "size_bytes"), [("long int", 2 * 2 * 5120), ("Scalar", 2 * 4 * 5120)])
+def test_an_operator_of_a_graph_that_was_given_a_number_counts_as_the_host_calls_it(
+    inner: str, size_bytes: int
+) -> None:
+    beside = capture_file(("divide", "aten::div"))
+    (called,) = [row for row in beside["capture_slices"] if row["category"] == "cpu_op"]
+    called["input_shapes"] = "[[10,512],[]]"
+    around = called | {"slice_id": 9, "start_ns": called["start_ns"] - 5, "dur_ns": called["dur_ns"] + 10}
+    called["op_id"] = around["slice_id"]
+    beside["capture_slices"].append(around)
+    types = {around["slice_id"]: ["c10::BFloat16", "Scalar"], called["slice_id"]: ["float", inner]}
+    beside["capture_args"] += [
+        {"capture_id": 7, "event_id": number, "args": json.dumps({"Input type": names})}
+        for number, names in types.items()
+    ]
+    con = run(replays("divide"), beside, traces=TRACES[:1])
+    assert ask(con, "SELECT operator, size_bytes, dur_ns FROM operator_costs") == [("aten::div", size_bytes, 10)]
 
 
 def test_captures_that_differ_in_shapes_tell_operators_without_costs() -> None:

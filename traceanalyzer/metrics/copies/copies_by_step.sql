@@ -11,7 +11,8 @@
 --   kept                  BOOLEAN  in the analysis window
 --   name                  VARCHAR  copy or memset, as written
 --   call_count            BIGINT   copies
---   size_bytes            BIGINT   bytes; NULL: not recorded
+--   size_bytes            BIGINT   bytes of the copies whose size is known; NULL: of none
+--   sized_count           BIGINT   copies whose size is known
 --   sum_ns                BIGINT   sum of durations
 --   max_ns                BIGINT   longest
 --   bandwidth_bytes_per_s DOUBLE   size_bytes / time of the copies whose size is known; NULL: no time or no bytes were recorded
@@ -31,6 +32,7 @@ SELECT
     ops.name,
     count(*) AS call_count,
     TRY_CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
+    count(ops.size_bytes) AS sized_count,
     CAST(sum(ops.dur_ns) AS BIGINT) AS sum_ns,
     max(ops.dur_ns) AS max_ns,
     sum(ops.size_bytes) * 1e9 / nullif(sum(ops.dur_ns) FILTER (WHERE ops.size_bytes IS NOT NULL), 0) AS bandwidth_bytes_per_s,

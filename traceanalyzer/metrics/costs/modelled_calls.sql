@@ -21,7 +21,8 @@ WITH candidates AS MATERIALIZED (
         slices.slice_id,
         slices.thread_id,
         NULL::BIGINT AS launch_id,
-        NULL::INTEGER AS owner_id,
+        slices.trace_id AS owner_id,
+        slices.slice_id AS recorded_id,
         slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
         slices.depth,
@@ -40,6 +41,7 @@ WITH candidates AS MATERIALIZED (
         NULL,
         calls.launch_id,
         calls.owner_id,
+        calls.slice_id,
         calls.start_ns,
         calls.start_ns + calls.dur_ns,
         calls.slice_id,
@@ -65,21 +67,34 @@ nested AS MATERIALIZED (
     -- An operator that launches the graph is no call of what the graph does.
     WHERE (outside.launch_id IS NULL) = (inside.launch_id IS NULL)
 ),
+asked AS MATERIALIZED (
+    SELECT trace_id, slice_id, owner_id, recorded_id
+    FROM candidates
+    SEMI JOIN (SELECT trace_id, unnest([slice_id, inner_id]) AS slice_id FROM nested) AS calls USING (trace_id, slice_id)
+),
 with_numbers AS (
-    SELECT trace_id, event_id
-    FROM canonical.event_args
-    WHERE event_id IN (SELECT unnest([slice_id, inner_id]) FROM nested)
-      AND contains(args ->> '$."Input type"', '"Scalar"')
+    SELECT asked.trace_id, asked.slice_id
+    FROM asked
+    JOIN (
+        SELECT trace_id AS owner_id, event_id AS recorded_id, args
+        FROM canonical.event_args
+        WHERE event_id IN (SELECT recorded_id FROM asked)
+        UNION ALL
+        SELECT capture_id, event_id, args
+        FROM canonical.capture_args
+        WHERE event_id IN (SELECT recorded_id FROM asked)
+    ) AS of_all USING (owner_id, recorded_id)
+    WHERE contains(of_all.args ->> '$."Input type"', '"Scalar"')
 ),
 preparing AS (
     SELECT nested.trace_id, nested.slice_id
     FROM nested
     LEFT JOIN with_numbers AS outer_numbers
-           ON outer_numbers.trace_id = nested.trace_id AND outer_numbers.event_id = nested.slice_id
+           ON outer_numbers.trace_id = nested.trace_id AND outer_numbers.slice_id = nested.slice_id
     LEFT JOIN with_numbers AS inner_numbers
-           ON inner_numbers.trace_id = nested.trace_id AND inner_numbers.event_id = nested.inner_id
+           ON inner_numbers.trace_id = nested.trace_id AND inner_numbers.slice_id = nested.inner_id
     GROUP BY nested.trace_id, nested.slice_id
-    HAVING count(*) = 1 AND (count(outer_numbers.event_id) = 0 OR count(inner_numbers.event_id) > 0)
+    HAVING count(*) = 1 AND (count(outer_numbers.slice_id) = 0 OR count(inner_numbers.slice_id) > 0)
 ),
 placed AS (
     SELECT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from traceanalyzer.answers.top import TopAnswer, question_of
@@ -100,7 +100,7 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     has_shares = question.has_shares and (answer.by in question.wholes or not question.tree)
     rows = []
     for row in answer.rows:
-        cells = ["–" if row[name] is None else _written(question.metric, name, row[name]) for name in names]
+        cells = ["–" if row[name] is None else _written(question.metric, name, row) for name in names]
         cells[-1] = f"{_INDENT * row['depth']}{cells[-1]}" if answer.is_tree else cells[-1]
         share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and _is_part(row[ordered]) else "–"
         rows.append((cells[0], *([share] if has_shares else []), *cells[1:]))
@@ -125,10 +125,11 @@ def _is_part(value: float | None) -> bool:
     return value is not None and value >= 0
 
 
-def _written(metric: str, name: str, value: Any) -> str:
+def _written(metric: str, name: str, row: Mapping[str, Any]) -> str:
     if name == "limited_by" and metric == "operator_efficiency":
-        return limit_words(value)
-    return _SHOWN[name][1](value)
+        return limit_words(row[name])
+    some_unknown = name == "size_bytes" and "sized_count" in row and row["sized_count"] < row["call_count"]
+    return ("at least " if some_unknown else "") + _SHOWN[name][1](row[name])
 
 
 def write_json(answer: TopAnswer, run: str, stream: TextIO) -> None:
