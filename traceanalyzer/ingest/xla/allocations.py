@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.events import LineEvents
+from traceanalyzer.ingest.xla.ids import codes_of_used
 from traceanalyzer.ingest.xla.space import Plane
 from traceanalyzer.ingest.xla.wire import Int
 
-_ALLOCATIONS = {"MemoryAllocation": "alloc", "MemoryDeallocation": "free"}
+_ALLOCATIONS = {"MemoryAllocation": 1, "MemoryDeallocation": 2}
 _DEVICE_OF_ALLOCATOR = re.compile(r"GPU_(\d+)")
 _MOST_SIZE_BYTES = 2**46
 
@@ -23,15 +24,15 @@ def write_allocations(
     sink: TraceSink, plane: Plane, events: LineEvents, starts: Int, thread_id: int
 ) -> npt.NDArray[np.bool_]:
     """Write allocator events, and return which events they are."""
-    kinds = [_ALLOCATIONS.get(name) for name in plane.event_names]
-    is_memory = np.array([kind is not None for kind in kinds], np.bool_)[events.name] if kinds else None
-    if is_memory is None or not is_memory.any():
-        return np.zeros(len(events), np.bool_)
+    kinds = codes_of_used(events.name, plane.event_names, lambda name: _ALLOCATIONS.get(name, 0))
+    is_memory = kinds > 0
+    if not is_memory.any():
+        return is_memory
     rows = np.flatnonzero(is_memory)
     picker = events.picker
     codes, allocators = picker.codes("allocator_name")
     device_of = [_device_of_allocator(name) for name in allocators]
-    is_alloc = np.array([kind == "alloc" for kind in kinds], np.bool_)[events.name]
+    is_alloc = kinds == _ALLOCATIONS["MemoryAllocation"]
     numbers = {}
     for name in ("addr", "allocation_bytes", "bytes_allocated", "index_on_host"):
         values, known = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.xla.events import LineEvents
-from traceanalyzer.ingest.xla.ids import indices
+from traceanalyzer.ingest.xla.ids import codes_of_used, distinct, indices
 from traceanalyzer.ingest.xla.space import Plane, Space
 from traceanalyzer.ingest.xla.stats import BYTES, INT, UINT, Stats, Value, distinct_values, one_value
 from traceanalyzer.ingest.xla.wire import Int
@@ -97,7 +97,10 @@ class ArgumentWriter:
         starts: Any = np.concatenate([[0], bounds[last + 1]])
         # Each piece begins with a comma: that of the first one opens the object.
         content[starts[:-1]] = ord("{")
-        args = pa.LargeStringArray.from_buffers(len(kept), pa.py_buffer(starts), pa.py_buffer(content))
+        buffers = [None, pa.py_buffer(starts), pa.py_buffer(content)]
+        args: Any = pa.LargeStringArray.from_buffers(len(kept), *buffers[1:])
+        if len(content) < 2**31:
+            args = pa.StringArray.from_buffers(len(kept), pa.py_buffer(starts.astype(np.int32)), buffers[2])
         return pa.table({"event_id": pa.array(events.event_id[kept]), "args": args.cast(pa.string())})
 
     def _pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
@@ -118,24 +121,30 @@ class ArgumentWriter:
         return (pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())), order
 
     def _number_pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
-        prefixes: Any = pa.array([f",{_quoted(name)}:" for name in self._plane.stat_names], pa.large_string())
+        """Return the texts of whole numbers, each once, as far as numbers are of a usual size."""
+        first = place = np.arange(len(stats))
+        name_count = len(self._plane.stat_names)
         is_large = (stats.kind == UINT) & (stats.value < 0)
+        if not is_large.any() and int(np.abs(stats.value).max()) < 2**62 // name_count:
+            first, place = distinct(stats.value * name_count + stats.key)
+        stats, is_large = stats.taken(first), is_large[first]
+        prefixes: Any = pa.array([f",{_quoted(name)}:" for name in self._plane.stat_names], pa.large_string())
         texts: Any = pc.cast(pa.array(stats.value), pa.large_string())
         if is_large.any():
             large = pc.cast(pa.array(stats.value.view(np.uint64)), pa.large_string())
             texts = pc.if_else(pa.array(is_large), large, texts)
         joined = pc.binary_join_element_wise(prefixes.take(indices(stats.key)), texts, pa.scalar("", pa.large_string()))
-        return joined, np.arange(len(stats))
+        return joined, place
 
     def _text_pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
         """Return the texts of other values, each once: references and doubles repeat, and texts are few."""
         places, values = distinct_values(self._space, self._plane, stats)
         pairs = places * len(self._plane.stat_names) + stats.key
-        different, place = np.unique(pairs, return_inverse=True)
-        names = [_quoted(name) for name in self._plane.stat_names]
+        first, place = distinct(pairs)
+        names = self._plane.stat_names
         dumped = [_json_of(value) for value in values]
-        texts = [f",{names[pair % len(names)]}:{dumped[pair // len(names)]}" for pair in different.tolist()]
-        return pa.array(texts, pa.large_string()), place.reshape(-1)
+        texts = [f",{_quoted(names[pair % len(names)])}:{dumped[pair // len(names)]}" for pair in pairs[first].tolist()]
+        return pa.array(texts, pa.large_string()), place
 
 
 @lru_cache(2**16)
@@ -160,7 +169,7 @@ def _first_of_each(stats: Stats, plane: Plane) -> Stats:
     if not len(stats):
         return stats
     names: dict[str, int] = {}
-    number = np.array([names.setdefault(name, len(names)) for name in plane.stat_names], np.int64)[stats.key]
+    number = codes_of_used(stats.key, plane.stat_names, lambda name: names.setdefault(name, len(names)))
     # An event with two of a name has one bit twice: then the sum of the bits is not their union.
     bits = np.left_shift(np.int64(1), number % 62)
     starts = np.flatnonzero(np.append(True, stats.owner[1:] != stats.owner[:-1]))

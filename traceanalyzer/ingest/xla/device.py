@@ -209,38 +209,39 @@ class DeviceWriter:
     def _details(self, events: LineEvents, work: Int, kinds: list[str]) -> dict[str, Any]:
         """Return grid, block, registers, memory and size of each piece of work."""
         picker = events.picker
-        chosen: list[str | None] = [None] * len(work)
+        texts: list[str | None] = [None]
+        code = np.zeros(len(work), np.int64)
         for name in ("Memset_details", "memcpy_details", "kernel_details"):
-            codes, texts = picker.codes(name)
-            for place, code in enumerate(codes[work].tolist()):
-                chosen[place] = texts[code] or chosen[place]
-        found = [gpu_names.details_of(text) for text in chosen]
-        unset = sum(detail.is_unset for detail in found)
-        self._space.defects.add(
-            "unset-launch-values", unset, next((t or "" for t, d in zip(chosen, found, strict=True) if d.is_unset), "")
-        )
-        is_amd = self.facts.vendor == "amd"
-        is_copy = [kind in (gpu_names.COPY, gpu_names.SET) for kind in kinds]
+            own_codes, own_texts = picker.codes(name)
+            has_text = np.array([bool(text) for text in own_texts], np.bool_)[own_codes[work]]
+            code = np.where(has_text, own_codes[work] + len(texts), code)
+            texts += own_texts
+        found = [gpu_names.details_of(text) for text in texts]
+        unset = np.array([detail.is_unset for detail in found], np.bool_)[code]
+        if unset.any():
+            self._space.defects.add("unset-launch-values", int(unset.sum()), texts[int(code[unset.argmax()])] or "")
+        is_copy = np.array([kind in (gpu_names.COPY, gpu_names.SET) for kind in kinds], np.bool_)
+        is_unknown = is_copy & (self.facts.vendor == "amd")
+
+        def taken(values: list[Any], of: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array[Any]:
+            return pa.array(values, of).take(indices(code, mask=mask))
+
+        sizes = [detail.size_bytes for detail in found]
+        is_zero = np.array([size == 0 for size in sizes], np.bool_)[code]
         occupancy = picker.doubles("theoretical_occupancy_pct")
-        shares = [occupancy.get(event) for event in work.tolist()]
+        shares = [occupancy.get(event) or None for event in work.tolist()] if occupancy else [None] * len(work)
         return {
             **{
-                f"{what}_{side}": pa.array([getattr(detail, what)[number] for detail in found], pa.int64())
+                f"{what}_{side}": taken([getattr(detail, what)[number] for detail in found], pa.int64())
                 for what in ("grid", "block")
                 for number, side in enumerate("xyz")
             },
-            "registers_per_thread": pa.array([detail.registers for detail in found], pa.int64()),
-            "shared_memory_bytes": pa.array([detail.shared_bytes for detail in found], pa.int64()),
-            "size_bytes": pa.array(
-                [
-                    detail.size_bytes if moves and not (is_amd and detail.size_bytes == 0) else None
-                    for detail, moves in zip(found, is_copy, strict=True)
-                ],
-                pa.int64(),
-            ),
-            "src_kind": pa.array([d.source if m else None for d, m in zip(found, is_copy, strict=True)], pa.string()),
-            "dst_kind": pa.array([d.target if m else None for d, m in zip(found, is_copy, strict=True)], pa.string()),
-            "occupancy_percent": pa.array([share or None for share in shares], pa.float64()),
+            "registers_per_thread": taken([detail.registers for detail in found], pa.int64()),
+            "shared_memory_bytes": taken([detail.shared_bytes for detail in found], pa.int64()),
+            "size_bytes": taken(sizes, pa.int64(), ~is_copy | (is_unknown & is_zero)),
+            "src_kind": taken([detail.source for detail in found], pa.string(), ~is_copy),
+            "dst_kind": taken([detail.target for detail in found], pa.string(), ~is_copy),
+            "occupancy_percent": pa.array(shares, pa.float64()),
         }
 
     def _context(self, events: LineEvents, work: Int) -> pa.Array[Any]:

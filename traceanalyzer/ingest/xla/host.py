@@ -18,7 +18,7 @@ from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
-from traceanalyzer.ingest.xla.ids import indices
+from traceanalyzer.ingest.xla.ids import codes_of_used, indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.wire import Int
 
@@ -360,8 +360,7 @@ def _categories(
     plane: Plane, events: LineEvents, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
 ) -> Int:
     """Return the category of each event; whether a line has annotations of the user at all shows at its end."""
-    by_name = np.array([category_of_name(name) for name in plane.event_names], np.int64)
-    category = by_name[events.name] if len(by_name) else np.zeros(len(events), np.int64)
+    category = codes_of_used(events.name, plane.event_names, category_of_name)
     is_own = np.zeros(len(events), np.bool_)
     for name in _OWN_VALUES:
         is_own |= events.picker.has(name)

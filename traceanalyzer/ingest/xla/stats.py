@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Bytes, Decoder, Int
+from traceanalyzer.ingest.xla.ids import distinct
+from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Decoder, Int
 
 if TYPE_CHECKING:
     from traceanalyzer.ingest.xla.defects import ProfileDefects
@@ -20,7 +21,7 @@ class HasText(Protocol):
     """The file that values lie in."""
 
     @property
-    def data(self) -> Bytes: ...
+    def decoder(self) -> Decoder: ...
     @property
     def view(self) -> memoryview: ...
     @property
@@ -121,13 +122,13 @@ class Picker:
         self._stats = stats
         self._count = count
         self._by_name: dict[str, list[int]] = {}
-        for place, name in enumerate(plane.stat_names):
-            self._by_name.setdefault(name, []).append(place)
-        self._used = np.bincount(stats.key, minlength=len(plane.stat_names)) if len(stats) else None
+        used = np.flatnonzero(np.bincount(stats.key)) if len(stats) else stats.key
+        for place in used.tolist():
+            self._by_name.setdefault(plane.stat_names[place], []).append(place)
 
     def rows(self, name: str) -> Int:
         """Return the rows of the first value of a name in each event, in the order of events."""
-        places = [place for place in self._by_name.get(name, ()) if self._used is not None and self._used[place]]
+        places = self._by_name.get(name, [])
         if not places:
             return np.empty(0, np.int64)
         rows = np.flatnonzero(np.isin(self._stats.key, places) if len(places) > 1 else self._stats.key == places[0])
@@ -192,16 +193,20 @@ def distinct_values(space: HasText, plane: HasNames, stats: Stats) -> tuple[Int,
     if len(rows):
         coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
         places[rows] = coded.indices.to_numpy()
-        values += [_decoded(space, text or b"") for text in coded.dictionary.to_pylist()]
+        values += [
+            _decoded(space, padded[8 : 8 + int.from_bytes(padded[:8], "little")])
+            for padded in coded.dictionary.to_pylist()
+        ]
     rows = np.flatnonzero(~is_text)
     if len(rows):
         # A number and a reference are known by their bits, a packed text by its place.
         with np.errstate(over="ignore"):
             mixed = stats.value[rows] * 16 + stats.kind[rows]
-        _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
         if ((stats.value[rows] >> 58) != (stats.value[rows] >> 63)).any():
             pairs = np.stack([stats.value[rows], stats.kind[rows]], axis=1)
             _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        else:
+            first, place = distinct(mixed)
         places[rows] = place.reshape(-1) + len(values)
         values += _values_of(space, plane, stats, rows[first])
     return places, values
@@ -218,13 +223,22 @@ def _values_of(space: HasText, plane: HasNames, stats: Stats, rows: Int) -> list
 
 
 def _gathered(space: HasText, starts: Int, lengths: Int) -> pa.Array[Any]:
-    """Return stretches of the file as one array; longer ones than profilers write are cut."""
+    """Return stretches of the file as one array, each as its length in eight bytes, and itself in words of eight that
+    zeros fill up; longer ones than profilers write are cut."""
     lengths = np.minimum(lengths, space.most_text_bytes)
-    bounds: Any = np.concatenate([[0], np.cumsum(lengths)])
-    where = np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
-    content: Any = space.data[where]
+    sizes = (lengths + 15) // 8
+    after = np.cumsum(sizes)
+    words = np.arange(int(after[-1]))
+    words -= np.repeat(after - sizes + 1, sizes)
+    words *= 8
+    words += np.repeat(starts, sizes)
+    content = space.decoder.words(np.maximum(words, 0))
+    content[after - sizes] = lengths
+    ragged = np.flatnonzero(lengths % 8)
+    content[after[ragged] - 1] &= np.uint64(2**64 - 1) >> (64 - lengths[ragged] % 8 * 8).astype(np.uint64)
+    bounds: Any = np.concatenate([[0], after * 8])
     return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
+        pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content.view(np.uint8))]
     )
 
 

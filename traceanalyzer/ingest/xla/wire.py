@@ -142,24 +142,35 @@ def _run_of_blocks(view: memoryview, at: int, end: int, starts: array[int], ends
     while at < end:
         block = view[at : min(end, at + _WINDOW_BYTES)].tobytes()
         last = len(block) - _MARGIN_BYTES
+        most = end - at
+        found: list[int] = []
+        note = found.append
         place = 0
         while place < last and block[place] == tag:
-            length = block[place + 1]
-            if length < 128:
-                begin = place + 2
-            elif block[place + 2] < 128:
-                length, begin = length & 127 | block[place + 2] << 7, place + 3
+            following = block[place + 1]
+            if following < 128:
+                following += place + 2
+            elif 0 < block[place + 2] < 128:
+                following = (following & 127 | block[place + 2] << 7) + place + 3
             else:
                 break
-            if at + begin + length > end:
+            if following > most:
                 break
-            place = begin + length
-            starts.append(at + begin)
-            ends.append(at + place)
+            place = following
+            note(place)
+        _note_blocks(at, found, starts, ends)
         at += place
         if place < last or place == 0:
             break
     return at
+
+
+def _note_blocks(at: int, found: list[int], starts: array[int], ends: array[int]) -> None:
+    """Note blocks that follow each other from `at` on, by where each ends; its length takes one byte or two."""
+    until = np.array(found, np.int64)
+    size = np.diff(until, prepend=0)
+    starts.frombytes((until - size + np.where(size < 130, 2, 3) + at).tobytes())
+    ends.frombytes((until + at).tobytes())
 
 
 def _end_of(view: memoryview, at: int, one: Field) -> int:
@@ -253,7 +264,7 @@ class Decoder:
         table = np.array(rows, np.int64).reshape(-1, 4)
         return _Found(*(np.ascontiguousarray(column) for column in table.T))
 
-    def _word(self, at: Int) -> _Words:
+    def words(self, at: Int) -> _Words:
         """Return the eight bytes from each place on, zero behind the end of the buffer."""
         last = len(self._words) - 1
         if not len(at) or int(at.max()) <= last:
@@ -265,7 +276,7 @@ class Decoder:
 
     def _next(self, owner: Int, at: Int, until: Int) -> tuple[_Found, Int, Bool]:
         """Return the field that begins at each place, where it ends, and where there is none."""
-        word = self._word(at)
+        word = self.words(at)
         tag = (word & np.uint64(127)).view(np.int64)
         place = at + 1
         is_bad = np.zeros(len(at), np.bool_)
@@ -275,7 +286,7 @@ class Decoder:
             place[long_tags] = at[long_tags] + size
             is_bad[long_tags] = bad
             word = word >> np.uint64(8)
-            word[long_tags] = self._word(place[long_tags])
+            word[long_tags] = self.words(place[long_tags])
         else:
             word = word >> np.uint64(8)
         wire = tag & 7
@@ -301,7 +312,7 @@ class Decoder:
             is_other = np.flatnonzero((wire != VARINT) & ~is_block)
             if len(is_other):
                 fixed = np.where(wire[is_other] == FIXED64, 8, np.where(wire[is_other] == FIXED32, 4, 0))
-                content = self._word(place[is_other])
+                content = self.words(place[is_other])
                 value[is_other] = np.where(fixed == 4, content & np.uint64(2**32 - 1), content).view(np.int64)
                 after[is_other] = place[is_other] + fixed
                 is_bad[is_other] |= fixed == 0
@@ -314,7 +325,7 @@ class Decoder:
         size = np.zeros(len(at), np.int64)
         is_open = np.ones(len(at), np.bool_)
         for place in range(_MOST_VARINT_BYTES):
-            byte = self._word(at + place) & np.uint64(255)
+            byte = self.words(at + place) & np.uint64(255)
             bits = (byte & np.uint64(127)) << np.uint64(7 * place)
             value = np.where(is_open, value | bits, value)
             size += is_open
