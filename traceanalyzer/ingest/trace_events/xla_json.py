@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.xla.host import CATEGORIES, category_of_name
+from traceanalyzer.ingest.xla.host_names import CATEGORIES, category_of_name
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
 from traceanalyzer.ingest.xla.tpu import ProgramRuns, is_collective, moved_by, time_inside

@@ -97,10 +97,11 @@ class ArgumentWriter:
         starts: Any = np.concatenate([[0], bounds[last + 1]])
         # Each piece begins with a comma: that of the first one opens the object.
         content[starts[:-1]] = ord("{")
-        buffers = [None, pa.py_buffer(starts), pa.py_buffer(content)]
-        args: Any = pa.LargeStringArray.from_buffers(len(kept), *buffers[1:])
         if len(content) < 2**31:
-            args = pa.StringArray.from_buffers(len(kept), pa.py_buffer(starts.astype(np.int32)), buffers[2])
+            bounds_32: Any = starts.astype(np.int32)
+            args: Any = pa.StringArray.from_buffers(len(kept), pa.py_buffer(bounds_32), pa.py_buffer(content))
+        else:
+            args = pa.LargeStringArray.from_buffers(len(kept), pa.py_buffer(starts), pa.py_buffer(content))
         return pa.table({"event_id": pa.array(events.event_id[kept]), "args": args.cast(pa.string())})
 
     def _pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:

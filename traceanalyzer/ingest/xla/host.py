@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,41 +16,26 @@ from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.host_names import (
+    ANNOTATION,
+    CATEGORIES,
+    CPU_OP,
+    DRIVER,
+    OTHER,
+    PYTHON,
+    RUNTIME,
+    category_of_name,
+)
 from traceanalyzer.ingest.xla.ids import codes_of_used, indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.wire import Int
 
 STEP_MARK = "step_num"
-CATEGORIES = ("other", "annotation", "python", "runtime", "driver", "cpu_op")
-_OTHER, _ANNOTATION, _PYTHON, _RUNTIME, _DRIVER, _CPU_OP = range(len(CATEGORIES))
 # The place of each category among those that are looked for around a slice.
 _ANCESTOR_CODES = np.array(
     [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in CATEGORIES], np.int64
 )
 _BATCH_ROWS = 2**17
-_RUNTIME_NAME = re.compile(r"(?:cuda|hip)[A-Z]")
-_DRIVER_NAME = re.compile(r"cu[A-Z]|hsa_")
-# Names that XLA, its clients and the frameworks give what they do themselves: a missed annotation of the user costs
-# less than an invented one.
-_OWN_NAME = re.compile(
-    r"\$|PjitFunction\(|Wait |end: |ParseArguments|DevicePut|shard_args|Handle |AllocateOutputBuffers|H2D Dispatch"
-    r"|XLA|Xla|.*::|.*:XLA \w+ module|TF[A-Z_]|Eager|Compile|Executor|<unknown>|<UNKNOWN>|Build buffer|RecordUsage"
-    r"|Memory(?:Allocation|Deallocation)|Copy(?:From|To)|Transfer|Linearize|ThenExecuteCallback"
-    r"|Resolve constant globals|MakeOutputBuffers|ComputeSemaphoreAcquire|RunInvariantCheckers|cpp_pjit|pjit|pmap"
-    r"|backend_compile|PJRT_|FunctionRun"
-    r"|lower_sharding_computation|trace_to_jaxpr|BatchedCopyToDevice|batched_copy_|ExecuteReplicated|ExecuteSharded"
-    r"|ValidateInputTypeAndPlacement|tf\.constant$|convert_to_tensor|.*SyncTensorsGraph|StepMarker$|SyncLiveTensorsGraph"
-    r"|TensorCollectionBarrier|CollectSyncTensors|ExtractIRAndPrepareXlaData|RunPostOrder|SetTensorData|GetTensorsOpsData"
-    # Passes and operations of compiled programs.
-    r"|[\w-]+ \((?:jit|pjit|pmap|Sync|cluster)\w*\)|wrapped_|command_buffer"
-    r"|custom-call|memcpy|memset|copy$"
-    r"|.*fusion[._\d]*$|[a-z][\w-]*\.\d+$"
-)
-# An operator of TensorFlow: its place in the model, and its type. What feeds the model, or moves values, is none.
-_TENSORFLOW_OP = re.compile(
-    r"(?P<place>[^\s:]+):_?(?P<type>(?!(?:Eager)?PyFunc|Iterator|MultiDeviceIterator|RemoteCall|Optional|(?:Host)?Recv|(?:Host)?Send)"
-    r"(?!\w*Dataset)[A-Z]\w*)"
-)
 # Values by which XLA's own events are known.
 _OWN_VALUES = ("_src", "hlo_op", "correlation_id", "_p", "_c", "allocator_name", "tf_function_call")
 
@@ -135,10 +118,10 @@ class HostPlaneWriter:
         if table is None:
             return
         category = table.category
-        has_frames = bool((category == _PYTHON).any())
+        has_frames = bool((category == PYTHON).any())
         self.facts.has_stacks |= has_frames
         if not (has_frames or len(table.step_number)):
-            category[category == _ANNOTATION] = _OTHER
+            category[category == ANNOTATION] = OTHER
         if table.has_correlation.all():
             # Calls on a line of their own: what surrounds them may be on a later line.
             self._calls.append((plane, table, thread_id))
@@ -184,6 +167,15 @@ class HostPlaneWriter:
             name_hashes(named),
         )
         nested = self._nester.feed(slices)
+        nearest = nested.nearest
+        ends = slices.start_ns + slices.dur_ns
+        around = Around(slices.slice_id, slices.start_ns, ends, (nearest[0], nearest[1], nearest[2]))
+        caller = thread_id
+        if rows.has_correlation.all():
+            caller, found_around = self._surroundings(thread_id, around)
+            nearest = (*found_around.nearest, nearest[3])
+        else:
+            self._note_callers(thread_id, around, named, category, flows)
         columns: dict[str, Any] = {
             "slice_id": pa.array(slices.slice_id),
             "thread_id": pa.array(slices.thread_id),
@@ -197,35 +189,33 @@ class HostPlaneWriter:
             "stack_id": pa.array(nested.stack_id),
             "correlation": pa.array(rows.correlation[at], mask=~rows.has_correlation[at]),
         }
-        ends = slices.start_ns + slices.dur_ns
-        nearest = nested.nearest
-        around = Around(slices.slice_id, slices.start_ns, ends, (nearest[0], nearest[1], nearest[2]))
-        caller = thread_id
-        if rows.has_correlation.all():
-            caller, found_around = self._surroundings(thread_id, around)
-            nearest = (*found_around.nearest, nearest[3])
-        else:
-            self._note_callers(thread_id, around, named, category, flows)
-        for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nearest, strict=True):
-            columns[column] = _ids(ids)
+        names_of_nearest = ("op_id", "annotation_id", "python_id", "module_id")
+        columns |= {name: _ids(ids) for name, ids in zip(names_of_nearest, nearest, strict=True)}
         self._sink.append("host_slices", pa.table(columns))
-        calls = np.flatnonzero(rows.has_correlation[at])
-        if len(calls):
-            self.facts.calls.append(
-                {
-                    "correlation": rows.correlation[at][calls],
-                    "slice_id": slices.slice_id[calls],
-                    "start_ns": slices.start_ns[calls],
-                    "op_id": nearest[0][calls],
-                    "annotation_id": nearest[1][calls],
-                    "python_id": nearest[2][calls],
-                    "thread": np.full(len(calls), caller, np.int64),
-                    "name": named.take(indices(calls)),
-                }
-            )
+        self._note_calls(rows, at, named, slices, nearest, caller)
         found = np.flatnonzero(is_mark)
         for_marks = (slices.slice_id[found], slices.start_ns[found], ends[found])
         return [np.concatenate([old, new]) for old, new in zip(marks, for_marks, strict=True)]
+
+    def _note_calls(
+        self, rows: _SliceRows, at: Int, named: pa.Array[Any], slices: Slices, nearest: Sequence[Int], caller: int
+    ) -> None:
+        """Note the slices that launched work, with what is around them."""
+        calls = np.flatnonzero(rows.has_correlation[at])
+        if not len(calls):
+            return
+        self.facts.calls.append(
+            {
+                "correlation": rows.correlation[at][calls],
+                "slice_id": slices.slice_id[calls],
+                "start_ns": slices.start_ns[calls],
+                "op_id": nearest[0][calls],
+                "annotation_id": nearest[1][calls],
+                "python_id": nearest[2][calls],
+                "thread": np.full(len(calls), caller, np.int64),
+                "name": named.take(indices(calls)),
+            }
+        )
 
     def _surroundings(self, thread_id: int, calls: Around) -> tuple[int, Around]:
         """Return the thread that shows what surrounds the calls of a line, and what does; the line's own: none."""
@@ -245,7 +235,7 @@ class HostPlaneWriter:
             np.array([bool(pattern.match(name or "")) for name in texts], np.bool_)[place]
             for pattern in (RUNS_PROGRAM, CALLS_PROGRAM)
         )
-        running = slices.taken(np.flatnonzero(runs | (category == _CPU_OP)))
+        running = slices.taken(np.flatnonzero(runs | (category == CPU_OP)))
         self.facts.callers.add_programs(thread_id, running, slices.taken(np.flatnonzero(calls)))
         order = np.argsort(slices.slice_id)
         ids = slices.slice_id[order]
@@ -364,30 +354,11 @@ def _categories(
     is_own = np.zeros(len(events), np.bool_)
     for name in _OWN_VALUES:
         is_own |= events.picker.has(name)
-    category[is_own & (category == _ANNOTATION)] = _OTHER
-    category[events.picker.has("hlo_op") & ~has_correlation] = _CPU_OP
-    category[has_correlation & (category != _RUNTIME)] = _DRIVER
-    category[is_mark] = _ANNOTATION
+    category[is_own & (category == ANNOTATION)] = OTHER
+    category[events.picker.has("hlo_op") & ~has_correlation] = CPU_OP
+    category[has_correlation & (category != RUNTIME)] = DRIVER
+    category[is_mark] = ANNOTATION
     return category
-
-
-@lru_cache(2**16)
-def category_of_name(name: str) -> int:
-    if name.startswith("$"):
-        return _PYTHON
-    if _RUNTIME_NAME.match(name):
-        return _RUNTIME
-    if _DRIVER_NAME.match(name):
-        return _DRIVER
-    if _is_tensorflow_op(name):
-        return _CPU_OP
-    return _OTHER if _OWN_NAME.match(name) or not name else _ANNOTATION
-
-
-def _is_tensorflow_op(name: str) -> bool:
-    """Return whether a name is that of an operator: `model/dense/MatMul:MatMul`, `mul:Mul`, and not `phase:Train`."""
-    found = _TENSORFLOW_OP.fullmatch(name)
-    return found is not None and ("/" in found["place"] or found["place"].lower().startswith(found["type"].lower()))
 
 
 def _text(value: object) -> str | None:

@@ -193,10 +193,8 @@ def distinct_values(space: HasText, plane: HasNames, stats: Stats) -> tuple[Int,
     if len(rows):
         coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
         places[rows] = coded.indices.to_numpy()
-        values += [
-            _decoded(space, padded[8 : 8 + int.from_bytes(padded[:8], "little")])
-            for padded in coded.dictionary.to_pylist()
-        ]
+        padded: list[bytes] = coded.dictionary.to_pylist()
+        values += [_decoded(space, text[8 : 8 + int.from_bytes(text[:8], "little")]) for text in padded]
     rows = np.flatnonzero(~is_text)
     if len(rows):
         # A number and a reference are known by their bits, a packed text by its place.
@@ -232,7 +230,7 @@ def _gathered(space: HasText, starts: Int, lengths: Int) -> pa.Array[Any]:
     words -= np.repeat(after - sizes + 1, sizes)
     words *= 8
     words += np.repeat(starts, sizes)
-    content = space.decoder.words(np.maximum(words, 0))
+    content: Any = space.decoder.words(np.maximum(words, 0))
     content[after - sizes] = lengths
     ragged = np.flatnonzero(lengths % 8)
     content[after[ragged] - 1] &= np.uint64(2**64 - 1) >> (64 - lengths[ragged] % 8 * 8).astype(np.uint64)
