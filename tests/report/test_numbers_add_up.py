@@ -20,6 +20,10 @@ from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
+_NOT_FOR_PEOPLE = re.compile(
+    r"\b(?:rank|device|step|stream) None\b|\bnan\b|\b(?:host|dev|edge)\.[a-z_]{3,}|[a-z]+-[a-z]+ ×\d|\b0x[0-9a-f]{6,}"
+    r"|\(0 ns in all\)|\b0 kernels wait\b"
+)
 # Each of three numbers is rounded to a tenth of a per cent.
 ROUNDED = 0.2
 
@@ -84,6 +88,40 @@ def test_numbers_of_a_real_trace_add_up(path: Path, diagnosis_of: Callable[[Path
     check(diagnosis_of(path))
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
+def test_a_screen_of_a_real_trace_is_for_people(
+    path: Path, width: int, diagnosis_of: Callable[[Path], Diagnosis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    check_screen(screen_of(diagnosis_of(path)))
+
+
+def test_what_is_not_for_people_is_seen() -> None:
+    for words in (
+        "rank None",
+        "nan %",
+        "host.dataloader",
+        "unknown-phase ×4,587",
+        "at 0x7fc0a5e17790",
+        "(0 ns in all)",
+    ):
+        with pytest.raises(AssertionError):
+            check_screen(f"The GPU waits: {words}.")
+    with pytest.raises(AssertionError):
+        check_screen("  kernel<float, fl…   1.0 %\n  kernel<float, fl…   0.9 %\n")
+    check_screen("  kernel<float, fl…   1.0 %\n\n  kernel<float, fl…   0.9 %\n")
+
+
+def check_screen(text: str) -> None:
+    """Hold a report to words for people, and to names that a table tells apart."""
+    assert _NOT_FOR_PEOPLE.findall(text) == []
+    for table in text.split("\n\n"):
+        names = re.findall(r"^ +(\S.*?…\S*) {2,}(?=[\d<])", table, re.MULTILINE)
+        assert len(names) == len(set(names)), names
+
+
 def check(diagnosis: Diagnosis) -> None:
     """Hold the numbers that a report prints to each other."""
     text = text_of(diagnosis)
@@ -122,9 +160,14 @@ def saved_waits(diagnosis: Diagnosis) -> float:
 
 def text_of(diagnosis: Diagnosis) -> str:
     """Return the report as one line."""
+    return " ".join(screen_of(diagnosis).split())
+
+
+def screen_of(diagnosis: Diagnosis) -> str:
+    """Return the report as a terminal shows it."""
     stream = io.StringIO()
     formats.write_diagnosis(diagnosis, "terminal", stream)
-    return " ".join(stream.getvalue().split())
+    return stream.getvalue()
 
 
 def numbers(pattern: str, text: str) -> list[float]:

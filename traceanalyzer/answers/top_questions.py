@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,37 @@ _NO_MODEL = (
 _STACKS = "Python stacks were not recorded: torch.profiler.profile(with_stack=True)"
 
 _CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
-_PASSES = {
+# As of utilisation: of a module whose operators mostly have no model, the known operations say little.
+_FLOPS_OF_MOST = "CASE WHEN 2 * sum(modelled_ns) >= sum(forward_ns + backward_ns + recomputed_ns) THEN sum(flops) END"
+_RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
+
+_OF_MODULES = {
+    "call_count": "sum(call_count)",
     "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
     "forward_ns": "sum(forward_ns)",
     "backward_ns": "sum(backward_ns)",
     "recomputed_ns": "nullif(sum(recomputed_ns), 0)",
+    "host_sum_ns": "sum(host_sum_ns)",
+    "flops": _FLOPS_OF_MOST,
 }
-# As of utilisation: of a module whose operators mostly have no model, the known operations say little.
-_FLOPS_OF_MOST = "CASE WHEN 2 * sum(modelled_ns) >= sum(forward_ns + backward_ns + recomputed_ns) THEN sum(flops) END"
-_RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
+_LAYERS = TopQuestion(
+    "layers",
+    ("path",),
+    {"module_count": "max(module_count)", **_OF_MODULES},
+    {"time": "sum_ns", "host": "host_sum_ns", "flops": "flops"},
+    "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
+    "with those of the layers inside. " + _OPERATIONS_OF_MODULES,
+    has_steps=False,
+    wholes={
+        "time": _OPS_OF_RANK,
+        "flops": _FLOPS,
+        "host": "SELECT sum(host_sum_ns) FROM layers WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL "
+        "AND NOT contains(path, '/')",
+    },
+    outermost="NOT contains(path, '/')",
+    missing=_STACKS,
+    unknown=_NO_MODEL,
+)
 
 QUESTIONS = {
     "kernels": TopQuestion(
@@ -117,48 +139,14 @@ QUESTIONS = {
         "Idle: time without compute that the ledger charges to the copy.",
         wholes={"time": _OPS_OF_STEP},
     ),
-    "modules": TopQuestion(
-        "modules",
-        ("path",),
-        {
-            "call_count": "sum(call_count)",
-            **_PASSES,
-            "host_sum_ns": "sum(host_sum_ns)",
-            "flops": _FLOPS_OF_MOST,
-        },
-        {"time": "sum_ns", "flops": "flops"},
-        "Time: GPU operations of its forward and backward passes, with those of the modules inside. "
+    "modules": replace(
+        _LAYERS,
+        metric="modules",
+        values=_OF_MODULES,
+        meaning="Time: GPU operations of its forward and backward passes, with those of the modules inside. "
         + _OPERATIONS_OF_MODULES,
-        has_steps=False,
-        wholes={"time": _OPS_OF_RANK, "flops": _FLOPS},
-        outermost="NOT contains(path, '/')",
-        missing=_STACKS,
-        unknown=_NO_MODEL,
     ),
-    "layers": TopQuestion(
-        "layers",
-        ("path",),
-        {
-            "module_count": "max(module_count)",
-            "call_count": "sum(call_count)",
-            **_PASSES,
-            "host_sum_ns": "sum(host_sum_ns)",
-            "flops": _FLOPS_OF_MOST,
-        },
-        {"time": "sum_ns", "host": "host_sum_ns", "flops": "flops"},
-        "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
-        "with those of the layers inside. " + _OPERATIONS_OF_MODULES,
-        has_steps=False,
-        wholes={
-            "time": _OPS_OF_RANK,
-            "flops": _FLOPS,
-            "host": "SELECT sum(host_sum_ns) FROM layers WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL "
-            "AND NOT contains(path, '/')",
-        },
-        outermost="NOT contains(path, '/')",
-        missing=_STACKS,
-        unknown=_NO_MODEL,
-    ),
+    "layers": _LAYERS,
     "lines": TopQuestion(
         "python_lines",
         ("name",),

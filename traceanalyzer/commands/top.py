@@ -35,10 +35,10 @@ class What(click.Choice[str]):
     default="time",
     show_default=True,
     help=(
-        "Order by time on the GPU, or by idle time before it or because of it; operators and lines by time on the "
-        "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's "
-        "roof, and by the memory that they allocate; kernels by headroom, the time that counters of Nsight Compute "
-        "leave (--ncu). Ranges by idle time inside, too."
+        "Order by time on the GPU, or by idle time before it or because of it; operators, modules, layers and lines by "
+        "time on the host; operators and modules by arithmetic operations; operators by headroom, the time above the "
+        "device's roof, and by the memory that they allocate; kernels by headroom, the time that counters of Nsight "
+        "Compute leave (--ncu). Ranges by idle time inside, too."
     ),
 )
 @click.option("--tree", is_flag=True, help="Ranges below those around them.")
