@@ -92,6 +92,16 @@ def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_pa
     assert ledger(tmp_path, events) == {"host.op": 70_000, "host.python": 130_000}
 
 
+def test_a_step_ends_where_the_call_of_the_profiler_begins_that_ends_it(tmp_path: Path) -> None:
+    """The last call stops the recording, which takes longer than the step."""
+    step = "torch/profiler/profiler.py(1150): step"
+    calls = [event(step, 90, 110, "python_function"), event(step, 150, 900, "python_function")]
+    assert ledger(tmp_path, [*steps(100, 890), event("aten::mm", 20, 50), *calls]) == {
+        "host.op": 30_000,
+        "host.python": 90_000 - 30_000 + 50_000,
+    }
+
+
 @pytest.mark.check
 def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_path: Path) -> None:
     events = [event("aten::mm", 10, 60), event("aten::mm", 80, 90), event("aten::mm", 0, 15, thread=2)]

@@ -6,7 +6,8 @@
 --
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
--- the last operator of the thread. A marked step inside another one is a part of it. Each nanosecond of the window has
+-- the last operator of the thread. A marked step inside another one is a part of it, and one that PyTorch's profiler marks
+-- ends where the call that ends it begins (prof.step, which may stop the recording). Each nanosecond of the window has
 -- one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
 -- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
@@ -46,19 +47,41 @@ cut_steps AS (
           WHERE marks_step(category, raw_category, name)
       )
 ),
-marks AS (
-    SELECT
-        trace_id,
-        thread_id,
-        start_ns,
-        start_ns + dur_ns AS end_ns,
-        max(start_ns + dur_ns) OVER (
-            PARTITION BY trace_id, thread_id ORDER BY start_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ns
+profiler_calls AS (
+    SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns
+    FROM host_slices
+    SEMI JOIN host_traces USING (trace_id)
+    WHERE category = 'python' AND regexp_matches(name, 'torch/profiler/profiler\.py\(\d+\): step$')
+),
+whole_marks AS (
+    SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
     ANTI JOIN cut_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
+),
+ended_marks AS (
+    SELECT
+        whole_marks.trace_id,
+        whole_marks.thread_id,
+        whole_marks.start_ns,
+        CASE
+            WHEN calls.start_ns > whole_marks.start_ns AND calls.end_ns >= whole_marks.end_ns THEN calls.start_ns
+            ELSE whole_marks.end_ns
+        END AS end_ns
+    FROM whole_marks
+    ASOF LEFT JOIN profiler_calls AS calls
+        ON calls.trace_id = whole_marks.trace_id
+       AND calls.thread_id = whole_marks.thread_id
+       AND calls.start_ns <= whole_marks.end_ns
+),
+marks AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY trace_id, thread_id ORDER BY start_ns, end_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ns
+    FROM ended_marks
 ),
 marked AS (
     SELECT
