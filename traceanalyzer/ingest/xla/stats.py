@@ -193,7 +193,7 @@ def distinct_values(space: HasText, plane: HasNames, stats: Stats) -> tuple[Int,
     if len(rows):
         coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
         places[rows] = coded.indices.to_numpy()
-        padded: list[bytes] = coded.dictionary.to_pylist()
+        padded = [text or b"" for text in coded.dictionary.to_pylist()]
         values += [_decoded(space, text[8 : 8 + int.from_bytes(text[:8], "little")]) for text in padded]
     rows = np.flatnonzero(~is_text)
     if len(rows):
