@@ -81,9 +81,9 @@ def gain(share: float) -> str:
     return f"{sign}{percent(abs(share))}"
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
+def listed(names: Sequence[str]) -> str:
     """Say a few names as a sentence does: `a, b and c`."""
-    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def size(size_bytes: float) -> str:

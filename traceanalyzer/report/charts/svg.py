@@ -266,12 +266,12 @@ def words_px(text: str, size: float, *, bold: bool = False) -> float:
     return sum(_LETTER_EM.get(letter, _DIGIT_EM) for letter in text) * size * (_BOLD if bold else 1)
 
 
-def fitted(text: str, room_px: float, size: float = 13, *, bold: bool = False) -> str:
+def fitted(text: str, room_px: float, size: float = 13) -> str:
     """Return a text cut to the letters of this size that have room."""
-    if words_px(text, size, bold=bold) <= room_px:
+    if words_px(text, size) <= room_px:
         return text
     most = len(text) - 1
-    while most > 0 and words_px(text[:most] + "…", size, bold=bold) > room_px:
+    while most > 0 and words_px(text[:most] + "…", size) > room_px:
         most -= 1
     return text[:most].rstrip() + "…"
 

@@ -161,7 +161,7 @@ def _narrow_words(row: DifferenceRow, y: float, width: int) -> list[str]:
     ]
 
 
-def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WIDE, alone: bool = False) -> Svg:
+def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WIDE) -> Svg:
     """Return a row a capture: a dot for each step, and a mark at their mean."""
     row_px = 28
     left = min(max(words_px(item.name, 13) for item in captures) + GAP_PX, MOST_NAMES_PX, width * 0.42)
@@ -189,7 +189,7 @@ def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WI
             )
         x = left + GAP_PX + (item.mean_ns - low) * scale
         shapes.append(line(x, y - 11, x, y + 11, tone="text"))
-    return drawing(width, height + 22, says, shapes, alone=alone)
+    return drawing(width, height + 22, says, shapes)
 
 
 def _fitted_apart(names: Sequence[str], room_px: float) -> list[str]:

@@ -19,7 +19,7 @@ MOST_ROWS = 200
 _HUES = 4
 
 
-def flame_graph(root: Frame, says: str, words: Callable[[int], str], *, width: int = WIDE, alone: bool = True) -> Svg:
+def flame_graph(root: Frame, says: str, words: Callable[[int], str], *, width: int = WIDE) -> Svg:
     """Return the frames inside `root`; `words` says a value in its unit."""
     whole = max(root.value, 1)
     shapes: list[str] = []
@@ -39,7 +39,7 @@ def flame_graph(root: Frame, says: str, words: Callable[[int], str], *, width: i
             if room >= LEAST_PX:
                 waiting.append((inner, x, row + 1))
             x += room
-    return drawing(width, max(rows, 1) * ROW_PX, says, shapes, alone=alone)
+    return drawing(width, max(rows, 1) * ROW_PX, says, shapes, alone=True)
 
 
 def _box(name: str, tooltip: str, x: float, y: float, span: float) -> str:

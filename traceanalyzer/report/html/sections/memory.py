@@ -37,7 +37,6 @@ def memory_curve(
     says: str,
     *,
     width: int = WIDE,
-    alone: bool = False,
 ) -> Svg:
     """Return the curve over `length_ns`; a limit far above what is held is left out."""
     left = LEFT_PX if width == WIDE else 58
@@ -73,7 +72,7 @@ def memory_curve(
     shapes += _labels(points, limit_bytes if near else None, x, y, left, width)
     shapes += [words(left, HEIGHT - 6, "0", tone="dim", size=11)]
     shapes += [words(width, HEIGHT - 6, duration(length_ns), tone="dim", anchor="end", size=11)]
-    return drawing(width, HEIGHT, says, shapes, alone=alone)
+    return drawing(width, HEIGHT, says, shapes)
 
 
 def _outline(points: Sequence[MemoryPoint], length_ns: int, x: _Scale, y: _Scale) -> tuple[str, str, str]:

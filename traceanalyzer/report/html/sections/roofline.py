@@ -71,7 +71,6 @@ def roofline(
     says: str,
     *,
     width: int = WIDE,
-    alone: bool = False,
 ) -> Svg:
     """Return the operators under the roofs, both axes in powers of ten; the area of a mark is its share of the time.
 
@@ -107,7 +106,7 @@ def roofline(
         low, high = y(start * memory_gb_per_s / 1000), y(end * memory_gb_per_s / 1000)
         shapes.append(line(x(start), low, x(end), high, tone="text", dashed=True))
     shapes += [*_marks(points, x, y, width, taken), _halo(names)]
-    return drawing(width, HEIGHT, says, shapes, alone=alone)
+    return drawing(width, HEIGHT, says, shapes)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
