@@ -28,7 +28,7 @@ from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import PageColumn, operators, table_markup
-from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
+from traceanalyzer.report.html.source import Limits, Names, PageSource, queries, query
 from traceanalyzer.run import Run, open_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -71,16 +71,18 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
     titles = ["".join(title.itertext()) for title in root.iter("h2")]
     assert titles == [
         *("Where the time goes", "Timeline", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators"),
-        *(
-            "Ranges that the program marked",
-            "FLOPs utilisation",
-            "Roofline",
-            "Copies",
-            "Host stacks",
-            "How far to trust it",
-        ),
+        *("Ranges that the program marked", "FLOPs utilisation", "Roofline", "Copies"),
+        *("Host stacks", "How far to trust it"),
     ]
     assert page(diagnosis, run) == text
+
+
+@pytest.mark.check
+def test_copies_are_those_of_the_analyzed_time_as_kernels_are(run: Run) -> None:
+    """The sample copies a batch to the device and a loss back in each of its seven steps, of which five count."""
+    counts = [row[:4] for row in run.connection.execute(query("copies")).fetchall()]
+    assert counts == [("HtoD", "pinned", "device", 5), ("DtoH", "device", "pinned", 5)]
+    assert run.sql("SELECT sum(copy_count) FROM copies").fetchall() == [(14,)]
 
 
 @pytest.mark.check

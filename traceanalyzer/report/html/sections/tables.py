@@ -1,4 +1,4 @@
-"""Kernels, operators, modules, ranges, collectives and copies of the whole run as tables to sort and to filter.
+"""Kernels, operators, modules, ranges, collectives and copies of a run as tables to sort and to filter.
 
 Each number is shown for people and sorted by its value.
 """
@@ -203,7 +203,7 @@ def collectives(source: PageSource) -> Part | None:
         PageColumn("waiting for the last rank", "wait_ns", "time"),
         PageColumn("bus bandwidth, at least", "bus_bytes_per_s", "rate"),
     )
-    note = "of the whole trace, all ranks together"
+    note = "that start in the analyzed time, all ranks together"
     return _section(source, "collectives", "Collectives", note, columns, "sum_ns")
 
 
@@ -219,7 +219,9 @@ def copies(source: PageSource) -> Part | None:
         PageColumn("longest", "max_ns", "time"),
         PageColumn("bandwidth", "bytes_per_s", "rate"),
     )
-    return _section(source, "copies", "Copies", "of the whole trace, all devices together", columns, "sum_ns")
+    return _section(
+        source, "copies", "Copies", "that start in the analyzed time, all devices together", columns, "sum_ns"
+    )
 
 
 def _section(
