@@ -250,3 +250,33 @@ def test_work_that_names_no_possible_device_at_all_is_that_of_one() -> None:
     found = tables(rows)
     assert found.defects == {"bad-number": COUNT}
     assert len(found["gpu_ops"]) == COUNT
+
+
+def with_operators(**changed: Any) -> list[Event]:
+    """Return a program that calls an operator for each kernel; the call of the sixth launch has other values."""
+    rows: list[Event] = []
+    for at in range(COUNT):
+        call, kernel = launched(at)
+        around = {"cat": "cpu_op", "name": "aten::mm", "ts": call["ts"] - 10, "dur": 40}
+        rows += [call | {"args": {}} | around, call | (changed if at == 5 else {}), kernel]
+    return rows
+
+
+def calls(found: Tables) -> list[float]:
+    return [row["dur_ns"] / 1_000 for row in found["host_slices"] if row["category"] == "runtime"]
+
+
+def test_a_call_that_runs_over_later_operators_of_its_thread_lasts_as_long_as_others() -> None:
+    found = tables(with_operators(dur=50_000))
+    assert found.defects.keys() == {"overlong-call"}
+    assert calls(found) == [5] * COUNT
+
+
+@pytest.mark.parametrize("call", ["cudaLaunchKernel", "predictor::run"])
+def test_calls_in_which_operators_run_again_and_again_keep_their_durations(call: str) -> None:
+    rows = [row | {"dur": 180, "name": call} if row["cat"] == "cuda_runtime" else row for row in with_operators()]
+    assert calls(tables(rows)) == [180] * COUNT
+
+
+def test_one_long_call_of_another_runtime_keeps_its_duration() -> None:
+    assert calls(tables(with_operators(dur=50_000, name="predictor::run")))[5] == 50_000

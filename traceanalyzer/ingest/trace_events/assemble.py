@@ -267,8 +267,8 @@ class Assembler:
         """Return the host slices in nesting order, batch by batch."""
         threads = self._database.execute("SELECT thread_id, pid, tid FROM threads").fetchall()
         ended = self._database.sql("FROM ended_frames").to_arrow_table()
-        host = self._files("host")
-        rows = sorted_slices(host, threads, ended, self._base_ns or 0, _BATCH_ROWS, drop_zero=self._drop_zero)
+        given = self._files("host"), threads, ended, self._base_ns or 0, _BATCH_ROWS, self._losses
+        rows = sorted_slices(*given, drop_zero=self._drop_zero)
         if rows is None:
             rows = _regular_batches(self._query("host_sorted").to_arrow_reader(_BATCH_ROWS))
         return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, name_hashes
+from traceanalyzer.ingest.trace_events.losses import Losses
 
 Int = npt.NDArray[np.int64]
 
@@ -22,6 +24,11 @@ _MOST_PAIRS = 2**20
 _MODULE = "nn.Module: "
 _PYTHON, _MODULE_CODE = ANCESTOR_CATEGORIES.index("python"), ANCESTOR_CATEGORIES.index("module")
 _CALLS = ("runtime", "driver")
+# Other runtimes do run operators.
+_RUNTIME_CALL = re.compile("(?:cuda|cu|hip)[A-Z]")
+# Times are rounded. So few calls may be damaged before it is the thread of all of them that is not theirs.
+_ROUNDING_NS = 50_000
+_FEW, _FEW_SHARE = 3, 0.05
 _PLAIN_COLUMNS = (
     "category",
     "raw_category",
@@ -38,7 +45,14 @@ Thread = tuple[int, str | None, str | None]
 
 
 def sorted_slices(
-    files: Sequence[str], threads: Sequence[Thread], ended: pa.Table, base_ns: int, batch_rows: int, *, drop_zero: bool
+    files: Sequence[str],
+    threads: Sequence[Thread],
+    ended: pa.Table,
+    base_ns: int,
+    batch_rows: int,
+    losses: Losses,
+    *,
+    drop_zero: bool,
 ) -> Iterator[pa.Table] | None:
     """Return the host slices of parts of a trace, batch by batch; None where they are too many.
 
@@ -48,7 +62,7 @@ def sorted_slices(
     pids, tids = ({thread[at]: None for thread in threads} for at in (1, 2))
     if sum(part.metadata.num_rows for part in parts) > MOST_SLICES or len(pids) * len(tids) > _MOST_PAIRS:
         return None
-    return _batches(parts, threads, ended, base_ns, batch_rows, drop_zero=drop_zero)
+    return _batches(parts, threads, ended, base_ns, batch_rows, losses, drop_zero=drop_zero)
 
 
 def _opened(path: str) -> pq.ParquetFile:
@@ -62,6 +76,7 @@ def _batches(
     ended: pa.Table,
     base_ns: int,
     batch_rows: int,
+    losses: Losses,
     *,
     drop_zero: bool,
 ) -> Iterator[pa.Table]:
@@ -73,6 +88,16 @@ def _batches(
     order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
     if drop_zero:
         order = order[start_ns[order] != 0]
+    plain = _by_text(columns["name"], lambda name: name is not None and _RUNTIME_CALL.match(name) is not None)
+    is_call = (calls[_codes(columns["category"])] == 1) & (plain[_codes(columns["name"])] == 1)
+    operators = _by_text(columns["category"], lambda category: category == "cpu_op")
+    is_operator = operators[_codes(columns["category"])] == 1
+    overlong, most_ns = _overlong_calls(order, thread_id, start_ns, dur_ns, is_call, is_operator)
+    if len(overlong):
+        longest = overlong[np.argmax(dur_ns[overlong])]
+        example = f"{dur_ns[longest] / 1e6:,.3f} ms of {columns['name'][longest].as_py()}"
+        losses.add("overlong-call", None, example, len(overlong))
+        dur_ns = _of_equal_calls(overlong, most_ns, dur_ns, is_call, _codes(columns["name"]))
     modules = _by_text(columns["name"], lambda name: name is not None and name.startswith(_MODULE))
     ancestors = _by_text(columns["category"], _ancestor_code)
     names = columns["name"].dictionary
@@ -134,6 +159,42 @@ def _with_ends(ids: Int, dur_ns: Int, ended: pa.Table) -> Int:
         "dur_ns"
     ).to_numpy()
     return dur_ns
+
+
+def _overlong_calls(
+    order: Int,
+    thread_id: npt.NDArray[np.int32],
+    start_ns: Int,
+    dur_ns: Int,
+    is_call: npt.NDArray[np.bool_],
+    is_operator: npt.NDArray[np.bool_],
+) -> tuple[Int, Int]:
+    """Return calls of CUDA or HIP in which their thread starts an operator, and how long each may have run at most.
+
+    They run no operators. Where many calls seem to, the lines of the trace are not those of threads.
+    """
+    called = order[is_call[order]]
+    at = np.flatnonzero(is_call[order] & (dur_ns[order] > _ROUNDING_NS))
+    operators = np.flatnonzero(is_operator[order])
+    place = np.searchsorted(operators, at)
+    at, place = at[place < len(operators)], place[place < len(operators)]
+    calls, following = order[at], order[operators[place]]
+    most_ns = start_ns[following] - start_ns[calls]
+    over = (thread_id[following] == thread_id[calls]) & (most_ns + _ROUNDING_NS < dur_ns[calls])
+    if over.sum() > max(_FEW, _FEW_SHARE * len(called)):
+        over[:] = False
+    return calls[over], most_ns[over]
+
+
+def _of_equal_calls(rows: Int, most_ns: Int, dur_ns: Int, is_call: npt.NDArray[np.bool_], names: Int) -> Int:
+    """Return durations in which some calls last as long as other calls of their name, and at most so long."""
+    repaired = dur_ns.copy()
+    others = is_call.copy()
+    others[rows] = False
+    for row, longest_ns in zip(rows.tolist(), most_ns.tolist(), strict=True):
+        alike = dur_ns[others & (names == names[row])]
+        repaired[row] = min(longest_ns, int(np.median(alike)) if len(alike) else 0)
+    return repaired
 
 
 def _nesting_order(

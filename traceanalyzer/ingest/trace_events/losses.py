@@ -94,6 +94,11 @@ KINDS = {
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "overlong-call": Kind(
+        "repair",
+        "a call of the runtime is recorded as running when its thread had gone on: its duration is damaged, and "
+        "read as that of other calls of its name",
+    ),
     "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
     "several-processes": Kind(
         "note",
