@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_xla_profiles import gpu_plane, host_plane
-from xspace import US, PlaneMaker, Tables, block_field, number_field, read, space
+from xspace import US, PlaneMaker, Tables, block_field, number_field, read, space, varint
 
 from traceanalyzer.discovery import discover
 from traceanalyzer.errors import TraceAnalyzerError
@@ -145,3 +146,26 @@ def test_a_text_of_100_mb_and_100_000_lines_take_bounded_memory(tmp_path: Path) 
     tables = read(space(plane), tmp_path)
     assert len(tables["threads"]) == 100_001
     assert all(len(row["args"]) < 10**6 for row in tables["event_args"])
+
+
+def test_what_lies_behind_2_gib_of_a_compiled_program_is_read_in_place(tmp_path: Path) -> None:
+    small = read(GOOD, tmp_path)
+    head = block_field(2, "/host:metadata")
+    program_bytes = 2**31 + 2**28
+    entry = varint(4 << 3 | 2) + varint(program_bytes)
+    file = tmp_path / "large.xplane.pb"
+    with file.open("wb") as stream:
+        stream.write(varint(1 << 3 | 2) + varint(len(head) + len(entry) + program_bytes) + head + entry)
+        stream.seek(program_bytes, os.SEEK_CUR)  # a hole: it takes no space on the disk
+        stream.write(GOOD)
+    large = read(file, tmp_path)
+    assert defects(large) == defects(small)
+    for table, key in (("gpu_ops", "op_id"), ("host_slices", "slice_id")):
+        told = [name for name in small[table][0] if not name.endswith("_id")]
+        assert [[row[name] for name in told] for row in large[table]] == [
+            [row[name] for name in told] for row in small[table]
+        ]
+        assert {row[key] - other[key] for row, other in zip(large[table], small[table], strict=True)} == {
+            file.stat().st_size - len(GOOD)
+        }
+    assert [row["args"] for row in large["event_args"]] == [row["args"] for row in small["event_args"]]
