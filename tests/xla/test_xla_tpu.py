@@ -11,6 +11,7 @@ from xspace import MS, PlaneMaker, Ref, read, space
 
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.ingest.xla.tpu import is_collective, moved_by
+from traceanalyzer.run import open_run
 
 COMPUTE: Op = ("%fusion.1", "loop fusion", 3.0, "")
 OFFLOADS: list[Op] = [
@@ -164,3 +165,12 @@ def test_the_public_profile_of_four_chips_is_bound_by_copies_to_the_hosts_memory
         assert 0.96 < waited / ledger.window_ns < 0.975
         assert round(ledger.window_ns / ledger.step_count / 1e6) == 784
         assert 0.98 * ledger.window_ns < 99 * 784.2e6
+
+
+def test_a_tpu_whose_profile_has_no_flops_is_not_told_to_record_shapes(tmp_path: Path) -> None:
+    content = tpu_space([("%dot.1", "convolution fusion", 9.0, "")])
+    (tmp_path / "host.xplane.pb").write_bytes(content)
+    with open_run(tmp_path / "host.xplane.pb", store=tmp_path / "other") as run:
+        assert run.sql("SELECT DISTINCT reason FROM flops_utilisation").fetchall() == [("no FLOPs",)]
+    (use,) = diagnose(content, tmp_path).flops
+    assert use.words == "MFU and HFU unknown: the profile says of no operation how many FLOPs it takes"

@@ -25,6 +25,10 @@ _SHAPES = """
 (SELECT 1 FROM canonical.host_slices WHERE input_shapes IS NOT NULL LIMIT 1)
 UNION ALL (SELECT 1 FROM canonical.gpu_ops WHERE kind = 'op' LIMIT 1)
 """
+# XLA's profiler writes no shapes on a GPU, and no setting changes that.
+_OTHERS = (
+    "SELECT 1 FROM canonical.traces WHERE coalesce(recorder, '') NOT IN ('jax', 'tensorflow', 'torch_xla') LIMIT 1"
+)
 # Operations of more events take longer to count than all else that is said.
 MOST_EVENTS = 3_000_000
 # Operations of the rest may be products, too: from this share of known work on they change little.
@@ -33,6 +37,7 @@ NO_PEAKS = "The peaks of the device are not known: --device NAME says its model 
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
+    "no FLOPs": "the profile says of no operation how many FLOPs it takes",
     "unknown peak": NO_PEAKS[:1].lower() + NO_PEAKS[1:].removesuffix("."),
     "unknown work": "operations are known for less than half of the GPU time",
     "too many events": "not computed for so large a run; `sql RUN 'FROM flops_utilisation'` computes them",
@@ -84,7 +89,8 @@ def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[Flop
     if not con.execute(_WORK).fetchall():
         return []
     if not con.execute(_SHAPES).fetchall():
-        return [FlopsUse("run", None, None, 0.0, "no products")]
+        reason = "no products" if con.execute(_OTHERS).fetchall() else "no FLOPs"
+        return [FlopsUse("run", None, None, 0.0, reason)]
     if event_count > MOST_EVENTS:
         return [FlopsUse("run", None, None, 0.0, "too many events")]
     result = con.execute(QUERY)

@@ -17,9 +17,10 @@
 --   hfu_least    DOUBLE   lower bound with what is computed again
 --   hfu_most     DOUBLE   upper bound
 --   known_share  DOUBLE   of the time of GPU operations: that of operations with known FLOPs, or none
---   reason       VARCHAR  why nothing is known: no products (no matmul, convolution or attention with known shapes), unknown
---                         peak, unknown work (less than half of the time of GPU operations is known), or above peak (more
---                         than the device can do: it, its clock or a type is not what is assumed); NULL: it is known
+--   reason       VARCHAR  why nothing is known: no products (no matmul, convolution or attention with known shapes), no FLOPs
+--                         (XLA wrote none on a TPU), unknown peak, unknown work (less than half of the time of GPU
+--                         operations is known), or above peak (more than the device can do: it, its clock or a type is
+--                         not what is assumed); NULL: it is known
 WITH placed AS MATERIALIZED (
     SELECT
         ops.trace_id,
@@ -121,7 +122,7 @@ times AS (
         tpu_work.device,
         tpu_work.wall_ns,
         CASE
-            WHEN coalesce(tpu_work.flops, 0) = 0 THEN 'no products'
+            WHEN coalesce(tpu_work.flops, 0) = 0 THEN 'no FLOPs'
             WHEN coalesce(tpu_peaks.tflops, 0) = 0 THEN 'unknown peak'
             WHEN tpu_work.flops / tpu_peaks.tflops / 1000 > tpu_work.wall_ns THEN 'above peak'
         END,
