@@ -97,7 +97,9 @@ class Run:
         """Return a connection of its own for these queries, with what the project says of its hardware."""
         return self._connect(self._project(None), readers)
 
-    def _connect(self, project: Settings, readers: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
+    def _connect(
+        self, project: Settings, readers: Sequence[str] | None = None, *, shared_later: bool = False
+    ) -> duckdb.DuckDBPyConnection:
         """Return a connection with what a project says of its hardware, checked."""
         from traceanalyzer.query import engine
 
@@ -108,6 +110,7 @@ class Run:
             replaced=project.hardware.queries(),
             ncu_tables=self.ncu_tables,
             captures=self.captures,
+            shared_later=shared_later,
         )
         try:
             project.hardware.check(connection)
@@ -225,7 +228,7 @@ class Run:
         from traceanalyzer.rules import diagnose, load_rules, readers
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
-        with self._connect(project, [*readers(rules), flops.QUERY]) as connection:
+        with self._connect(project, [*readers(rules), flops.QUERY], shared_later=True) as connection:
             diagnosis = diagnose(
                 connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
             )

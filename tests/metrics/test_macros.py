@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.macros import case_of
 from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.template import format_value
+from traceanalyzer.text.sql_text import quoted
 
 Interval = tuple[str, int, int]
 Covered = set[tuple[str, int]]
@@ -557,3 +559,12 @@ def test_a_laptops_device_is_known_by_its_name(macros: duckdb.DuckDBPyConnection
 )
 def test_an_exact_half_goes_up(macros: duckdb.DuckDBPyConnection, number: float, places: int, rounded: float) -> None:
     assert macros.execute("SELECT round_half_up(?, ?)", [number, places]).fetchall() == [(rounded,)]
+
+
+@pytest.mark.parametrize("aspect", ["class", "precision", "tensor_core"])
+def test_a_case_holds_every_pattern_of_its_aspect_in_order(macros: duckdb.DuckDBPyConnection, aspect: str) -> None:
+    patterns = "SELECT pattern, value FROM kernel_class_patterns WHERE aspect = $1 ORDER BY position"
+    rows = macros.execute(patterns, [aspect]).fetchall()
+    lines = [f"WHEN regexp_matches(name, {quoted(pattern)}) THEN {quoted(value)}" for pattern, value in rows]
+    assert rows
+    assert case_of(aspect).splitlines() == ["CASE", *lines, "END"]

@@ -99,6 +99,8 @@ def test_a_rule_replaces_the_built_in_one_of_its_id(tmp_path: Path) -> None:
         ("SELECT * FROM bound", "SELECT bound_share, step_count FROM bound", 7, "must return the column 'trace'", None),
         ("less is noise", "less, and that is noise", 5, "unknown key: and that is noise", "quotes"),
         ("state: fired", "state: fire", 23, "needs a state", None),
+        ("when: bound", "clear_without: gpu_opz\nwhen: bound", 12, "Table with name gpu_opz does not exist", "gpu_ops"),
+        ("title:", "scope: trace\ntitle:", 2, "a rule of kind 'finding' has no scope 'trace'", None),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_a_suggestion(

@@ -6,8 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import duckdb
-
 from traceanalyzer.metrics import in_reading_order
 from traceanalyzer.text.quoting import quoted
 
@@ -24,6 +22,7 @@ def macro_files() -> dict[str, str]:
 
 
 _PATTERNS = Path(__file__).parents[1] / "metrics" / "kernels" / "kernel_class_patterns.sql"
+_ROW = re.compile(r"^ *\('(\w+)', (\d+), '((?:[^']|'')*)', '((?:[^']|'')*)',", re.MULTILINE)
 _ASPECTS = ("class", "precision", "tensor_core")
 
 
@@ -53,6 +52,6 @@ def pattern_sources() -> tuple[str, ...]:
 
 @cache
 def _patterns() -> list[tuple[str, str, str]]:
-    query = f"SELECT aspect, pattern, value FROM ({_PATTERNS.read_text(encoding='utf-8')}) ORDER BY position"
-    with duckdb.connect() as connection:
-        return connection.execute(query).fetchall()
+    """Return the aspect, pattern and value of each row of the metric, in their order: asking DuckDB takes 30 ms."""
+    rows = [tuple(text.replace("''", "'") for text in row) for row in _ROW.findall(_PATTERNS.read_text("utf-8"))]
+    return [(aspect, pattern, value) for aspect, _, pattern, value in sorted(rows, key=lambda row: int(row[1]))]

@@ -84,6 +84,7 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 
 
 __all__ = [
+    "SharedMetrics",
     "add_attribution",
     "add_comments",
     "add_macros",
@@ -107,6 +108,7 @@ __all__ = [
 METRIC_LIMIT_S = 120.0
 _WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
+_METRIC = ("main", "VIEW")
 _KINDS = "SELECT table_schema, table_name, if(table_type = 'VIEW', 'VIEW', 'TABLE') FROM information_schema.tables"
 
 
@@ -118,6 +120,8 @@ def connect(
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
     captures: Sequence[StoredTrace] = (),
+    *,
+    shared_later: bool = False,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces, numbered in their order, and what lies beside them.
 
@@ -127,17 +131,21 @@ def connect(
     tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
     connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
     then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
-    that take the place of metrics', by name.
+    that take the place of metrics', by name. With `shared_later` a small run's shared metrics are left to
+    `SharedMetrics`.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
+    copied = False
     if derived is not None and needed is not None and not (ncu_tables or captures) and is_small(traces, derived):
         copy_run(connection, traces, derived, needed)
+        copied = True
     else:
         _define_views(connection, traces, derived, needed, ncu_tables, captures)
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)
-    _compute_once(connection, readers, replaced)
+    if not (copied and shared_later):
+        _compute_once(connection, readers, replaced)
     return connection
 
 
@@ -260,10 +268,42 @@ def _compute_once(
     given: Set[str] = frozenset(),
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
-    read_by = Counter(name for text in readers or () for name in sources_in(text))
-    for name in metrics_in_order():
-        if read_by[name] > 1 and name not in given:
+    for name in _shared(readers or ()):
+        if name not in given:
             compute_once(connection, name, replaced)
+
+
+def _shared(readers: Iterable[str]) -> list[str]:
+    """Return the metrics that texts read more than once, each after those that it reads."""
+    read_by = Counter(name for text in readers for name in sources_in(text))
+    return [name for name in metrics_in_order() if read_by[name] > 1]
+
+
+class SharedMetrics:
+    """Makes tables of the metrics that several texts read, each when the first text is asked that reads it.
+
+    What only texts read that nobody asks is never planned.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        readers: Iterable[str],
+        replaced: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        views = {name for schema, name, kind in connection.execute(_KINDS).fetchall() if (schema, kind) == _METRIC}
+        self._connection = connection
+        self._waiting = [name for name in _shared(readers) if name in views] if views else []
+        self._replaced = replaced
+
+    def make_for(self, texts: Iterable[str]) -> None:
+        """Make a table of each metric that texts read, or that one of these reads in turn, and that is none yet."""
+        if not self._waiting:
+            return
+        read = with_those_below(name for text in texts for name in sources_in(text))
+        for name in [name for name in self._waiting if name in read]:
+            compute_once(self._connection, name, self._replaced)
+            self._waiting.remove(name)
 
 
 def _insert_all(

@@ -62,6 +62,7 @@ def rule_schema() -> dict[str, Any]:
         "select": _SQL,
         "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns, and maybe left_out"},
         "when": _CONDITION,
+        "clear_without": {**_SQL, "description": "what follows FROM: without a row of it, the rule is clear"},
         "claims": {"anyOf": [{"const": "none"}, _CAUSES, parts["claims"]]},
         "removes": {"anyOf": [{"enum": ["none", CLAIMED]}, _CAUSES]},
         "confidence": {"enum": list(CONFIDENCES)},

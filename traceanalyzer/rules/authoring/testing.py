@@ -229,17 +229,35 @@ def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
     row: Mapping[str, Any] = {}
     try:
         with rule_workspace(test.sim, test.tables, readers=readers([rule])) as con:
-            verdict = _wanted(_verdicts(con, rule, test), test.expect)
+            verdicts = _verdicts(con, rule, test)
+            verdict = _wanted(verdicts, test.expect)
             if verdict is None:
                 failures: tuple[str, ...] = ("the rule says nothing about any place; its select returned no row",)
             else:
                 row, failures = verdict.row, tuple(_failures(verdict, rule, test))
                 if failures and verdict.state == CLEAR and test.expect["state"] == FIRED and row:
                     failures += tuple(unmet(con, rule, _values(rule, test), verdict))
+            if any(_decides(rule, each) for each in verdicts) and _is_without(con, rule, test):
+                failures += (f"it is not clear, although there is no row FROM {rule.clear_without}",)
     except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError, duckdb.DataError) as error:
         hint = f"; {error.hint}" if isinstance(error, TraceAnalyzerError) and error.hint else ""
         failures = (f"cannot run: {error}{hint}",)
     return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, row)
+
+
+def _decides(rule: Rule, verdict: Verdict) -> bool:
+    """Return whether a rule's own conditions found something, or why it cannot be told."""
+    return verdict.state == FIRED or verdict.reason in {"unknown", *(item.reason for item in rule.abstain)}
+
+
+def _is_without(con: duckdb.DuckDBPyConnection, rule: Rule, test: RuleTest) -> bool:
+    """Return whether a test has no row of what the rule is clear without; a literal `bound` needs none."""
+    needed = rule.clear_without
+    return (
+        needed is not None
+        and "bound" not in test.tables
+        and not sandbox.query(con, f"SELECT 1 FROM {needed}\nLIMIT 1", _values(rule, test)).rows
+    )
 
 
 def _values(rule: Rule, test: RuleTest) -> dict[str, ParamValue]:

@@ -24,6 +24,7 @@ import duckdb
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
@@ -42,7 +43,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
-from traceanalyzer.rules.evaluation.sandbox import lock_workspace
+from traceanalyzer.rules.evaluation.sandbox import lock_workspace, readers
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
@@ -77,10 +78,13 @@ def diagnose(
     rules, values = _in_force(rules, overrides)
     bounds = attribution.Bounds.load(con, scans_of)
     lock_workspace(con)
+    metrics = SharedMetrics(con, readers(rules), project.hardware.queries())
+    metrics.make_for(["FROM recordings", "FROM capabilities"])
     recordings = read_recordings(con)
     run = with_recordings(read_places(con), recordings)
     check_ranks(opening, run.ranks)
-    evaluator = Evaluator(con, run, RememberedScan(bounds), RunSavings(bounds), values, min_impact_share)
+    scan, run_savings = RememberedScan(bounds), RunSavings(bounds)
+    evaluator = Evaluator(con, run, scan, run_savings, values, min_impact_share, metrics=metrics)
     evaluator.prepare(rules)
 
     quality = judge_quality(evaluator, rules)

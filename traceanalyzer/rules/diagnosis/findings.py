@@ -116,7 +116,7 @@ def build_finding(
     dialect = dialect_at(run, trace)
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
-    windows = run.windows.values() if rule.scope == RUN else [row]
+    windows = run.windows.values() if rule.scope == RUN and rule.kind != QUALITY else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = sum(owned_buckets.values()) if timed else None
     message = message_of(rule, values, row if said is None else said, dialect)

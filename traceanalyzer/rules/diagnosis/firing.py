@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.query.engine import SharedMetrics
+from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, RememberedScan, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings
-from traceanalyzer.rules.evaluation.verdicts import Confidence, Question, Verdict, evaluate, least
+from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
     CLEAR,
@@ -115,7 +117,10 @@ class Evaluator:
     run_savings: RunSavings
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
-    removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)  # by rule id, of the rules asked so far
+    # By rule id, of the rules asked so far: what fixes take away, and whether the run has nothing for a rule to find.
+    removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)
+    idle: dict[str, bool] = field(default_factory=dict)
+    metrics: SharedMetrics | None = None
 
     def evaluate(
         self, rule: Rule, fixed: Removals | None = None, added: Mapping[Device, int] | None = None
@@ -128,13 +133,17 @@ class Evaluator:
             self.min_impact_share,
             run_savings=self.run_savings,
             removals=self.removals,
+            idle=self.idle,
+            metrics=self.metrics,
         )
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
         return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
 
     def evaluate_beside(self, rule: Rule, fixed: Removals, beside: Sequence[str]) -> list[Verdict]:
         """Return a rule's verdicts on what its fix adds to `fixed`, and on what the rules `beside` it do not claim."""
-        question = Question(self.scan, fixed, beside=tuple(beside), removals=self.removals)
+        question = Question(
+            self.scan, fixed, beside=tuple(beside), removals=self.removals, idle=self.idle, metrics=self.metrics
+        )
         return evaluate(self.con, rule, self.run, self.values[rule.id], question)
 
     def prepare(self, rules: Sequence[Rule]) -> None:

@@ -16,10 +16,11 @@ import duckdb
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.rules.diagnosis.firing import TOO_LITTLE
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Device, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, pooled_row
-from traceanalyzer.rules.evaluation.verdicts import Confidence, Verdict, least, severity_of
+from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, PlanContext, group_by_rule
 from traceanalyzer.rules.rule_file.model import AUTO, CLEAR, DEVICE, FINDING, FIRED

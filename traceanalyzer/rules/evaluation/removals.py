@@ -309,6 +309,11 @@ def find_removals(
     return {place: Removal(causes, savings[place], frozenset(launches[place])) for place in savings}
 
 
+def no_removals(rule: Rule, places: Iterable[Device]) -> dict[Device, Removal]:
+    """Return what the rule's fix takes away where its `op_saving` and its claims have no row."""
+    return dict.fromkeys(places, Removal(frozenset() if rule.removes_claimed else frozenset(rule.removes)))
+
+
 def _delays(
     con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
 ) -> dict[Device, frozenset[Delay]]:

@@ -59,7 +59,7 @@ def lock_workspace(con: duckdb.DuckDBPyConnection) -> None:
 
 def readers(rules: Iterable[Rule]) -> list[str]:
     """Return the SQL texts that read the connection: evaluation's own, and each rule's."""
-    return [_OWN_SQL, *("\n".join(_sql_of(rule)) for rule in rules)]
+    return [_OWN_SQL, *("\n".join(sql_of(rule)) for rule in rules)]
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
@@ -69,11 +69,18 @@ def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
 
 
-def _sql_of(rule: Rule) -> Iterable[str]:
+def removed_by(rule: Rule) -> list[str]:
+    """Return the texts that say what a rule's fix takes away, beside causes."""
+    claimed = (rule.claims.where, rule.claims.compute_ops) if rule.removes_claimed else ()
+    return [text for text in (rule.op_saving, *claimed) if text]
+
+
+def sql_of(rule: Rule) -> Iterable[str]:
     yield rule.select
     yield rule.when
     yield rule.severity
     yield rule.op_saving or ""
+    yield f"FROM {rule.clear_without}" if rule.clear_without else ""
     yield rule.claims.where or ""
     yield rule.claims.compute_ops or ""
     yield from (item.when for item in rule.abstain)

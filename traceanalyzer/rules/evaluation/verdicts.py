@@ -1,11 +1,8 @@
-"""Evaluates one rule in every place, by itself: it fires, is clear, or abstains with the reason.
-
-How sure a verdict is: a level, and in half a line what limits it or what it rests on.
-"""
+"""Evaluates one rule in every place, by itself: it fires, is clear, or abstains with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +11,9 @@ import duckdb
 from traceanalyzer.attribution.buckets import MESSAGE
 from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
+from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import (
     Device,
@@ -25,79 +24,24 @@ from traceanalyzer.rules.evaluation.removals import (
     device_bounds,
     fill_bound,
     find_removals,
+    no_removals,
     run_bounds,
 )
+from traceanalyzer.rules.evaluation.sandbox import removed_by, sql_of
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
     AUTO,
     CLEAR,
-    CONFIDENCES,
+    DEVICE,
     FINDING,
     FIRED,
     HOST,
     QUALITY,
     RUN,
+    TRACE,
     Rule,
 )
 from traceanalyzer.rules.rule_file.template import render
-
-# Below these the window says less than the rule claims: a missing launch may hide a host cause, and a spread cannot be
-# estimated from a few steps. What few steps show did happen, so they cost one level only.
-SURE_LINK_SHARE = 0.97
-SURE_STEPS = 5
-SURE_RESOLVED_SHARE = 0.9
-FAIR_RESOLVED_SHARE = 0.7
-
-# Why the rule itself promises no more, whatever the trace.
-_OF_RULE = {"medium": "estimated", "low": "indirect signs"}
-
-
-@dataclass(frozen=True)
-class Confidence:
-    """A level (high, medium or low) and why it is no higher; of a high one what it rests on."""
-
-    level: str
-    because: str
-
-
-MEASURED = Confidence("high", "measured")
-
-
-def least(items: Iterable[Confidence]) -> Confidence:
-    """Return the lowest of some confidences, of equal ones the first."""
-    return min(items, key=lambda item: CONFIDENCES.index(item.level))
-
-
-def confidence_of(rule: Rule, row: Mapping[str, Any], lowered: Iterable[int]) -> Confidence:
-    """Return how sure a rule is of a row that it selected; `lowered` are the positions of its conditions that hold."""
-    items = [Confidence(rule.lower[index].to, rule.lower[index].because) for index in lowered]
-    items.append(Confidence(rule.confidence, _OF_RULE.get(rule.confidence) or _measured(row)))
-    if rule.kind != QUALITY:
-        items += _of_window(row)
-    return least(items)
-
-
-def _measured(row: Mapping[str, Any]) -> str:
-    steps = row.get("step_count")
-    return f"measured in {steps} steps" if steps else MEASURED.because
-
-
-def _of_window(row: Mapping[str, Any]) -> list[Confidence]:
-    items = []
-    link_share, steps, resolved = (row.get(name) for name in ("launch_link_share", "step_count", "resolved_share"))
-    if resolved is not None and resolved < SURE_RESOLVED_SHARE:
-        level = "medium" if resolved >= FAIR_RESOLVED_SHARE else "low"
-        items.append(Confidence(level, f"the cause of {_percent(1 - resolved)} of its time is inferred"))
-    if link_share is not None and link_share < SURE_LINK_SHARE:
-        items.append(Confidence("medium", f"only {_percent(link_share)} of the launches were recorded"))
-    if steps is not None and steps < SURE_STEPS:
-        items.append(Confidence("medium", {0: "no steps to compare", 1: "one step"}.get(steps, f"{steps} steps")))
-    return items
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
 
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 # Severities that need no SQL of the rule: the engine's own, and the fixed ones.
@@ -166,7 +110,9 @@ class Question:
     whatever its condition says, and its select is not run. Rules about the run need `run_savings`. Without a scan the
     table `bound` stays as it is, and with `assume_requirements` every place has all capabilities: both are for tests on
     literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one. What each rule's fix
-    takes away is kept in `removals`: it is the same whatever is fixed.
+    takes away is kept in `removals`: it is the same whatever is fixed. Which rules have nothing to find (their
+    `clear_without` has no row) is kept in `idle`; None: all SQL of a rule is run all the same, for its columns.
+    `metrics` makes tables of the metrics that the rules share, as they are needed.
     """
 
     scan: LeadScan | None
@@ -177,6 +123,8 @@ class Question:
     run_savings: RunScan | None = None
     beside: tuple[str, ...] = ()
     removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)  # by rule id
+    idle: dict[str, bool] | None = None  # by rule id
+    metrics: SharedMetrics | None = None
 
 
 def evaluate(
@@ -195,10 +143,15 @@ def evaluate(
         return missing
     scan = None if rule.claims.is_empty else question.scan
     try:
-        bounds = {} if scan is None else _bounds(con, rule, run, values, question)
+        is_idle = not run.unjudged and _is_idle(con, rule, values, question)
+        bounds = {} if scan is None else _bounds(con, rule, run, values, question, is_idle=is_idle)
+        if is_idle:
+            return [*missing, *_without_find(rule, run, open_places, bounds, scan)]
         saves = scan is None or rule.says_its_bound or _saves(run, open_places, bounds, question.ignored_share)
         if scan is not None and not saves and not rule.abstain:
             return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
+        if question.metrics is not None:
+            question.metrics.make_for(sql_of(rule))
         if scan is not None:
             # What a rule's own `abstain` says is worth knowing even where it saves nothing.
             fill_bound(con, rule, values, bounds, with_claims=saves, beside=question.beside)
@@ -246,7 +199,8 @@ def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
     """
     if rule.scope == HOST and run.devices:
         return Verdict(rule, Place(), ABSTAINED, NOT_APPLICABLE, "the run has GPU work")
-    why = None if question.run_savings is None or rule.scope != RUN else question.run_savings.abstains
+    compares_ranks = rule.scope == RUN and rule.kind != QUALITY
+    why = None if question.run_savings is None or not compares_ranks else question.run_savings.abstains
     if why is None or not run.devices:
         return None
     if why == NOT_MATCHED and rule.says_its_bound and rule.claims.causes == (MESSAGE,):
@@ -255,11 +209,49 @@ def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
     return Verdict(rule, Place(), ABSTAINED, reason, detail, _UNLOCKS.get(reason))
 
 
+def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], question: Question) -> bool:
+    """Return whether a run has nothing of what the rule says that it is clear without."""
+    if rule.clear_without is None or question.idle is None:
+        return False
+    if rule.id not in question.idle:
+        first = f"FROM {rule.clear_without}\nLIMIT 1"
+        if question.metrics is not None:
+            question.metrics.make_for([first])
+        question.idle[rule.id] = not sandbox.query(con, f"SELECT 1 {first}", values).rows
+    return question.idle[rule.id]
+
+
+def _without_find(
+    rule: Rule,
+    run: RunPlaces,
+    places: Sequence[Place],
+    bounds: Mapping[Device, DeviceBound],
+    scan: LeadScan | None,
+) -> list[Verdict]:
+    """Return the clear verdicts of a rule in a run that has nothing for it to find."""
+    if rule.kind == QUALITY:
+        traces = [Place(trace) for trace in run.trace_ids]
+        places = {DEVICE: run.devices, TRACE: traces, RUN: [Place()]}[rule.scope]
+    places = sorted(places, key=run.key)
+    if scan is not None:
+        return [_without_select(rule, run, place, bounds, scan) for place in places]
+    return [Verdict(rule, place, CLEAR) for place in places]
+
+
 def _bounds(
-    con: duckdb.DuckDBPyConnection, rule: Rule, run: RunPlaces, values: Mapping[str, Any], question: Question
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    run: RunPlaces,
+    values: Mapping[str, Any],
+    question: Question,
+    *,
+    is_idle: bool,
 ) -> dict[Device, DeviceBound]:
     if rule.id not in question.removals:
-        question.removals[rule.id] = find_removals(con, rule, values, run.windows)
+        if question.metrics is not None and not is_idle:
+            question.metrics.make_for(removed_by(rule))
+        of_rule = no_removals(rule, run.windows) if is_idle else find_removals(con, rule, values, run.windows)
+        question.removals[rule.id] = of_rule
     removals = question.removals[rule.id]
     if rule.scope == RUN and question.run_savings is not None:
         return run_bounds(rule, removals, question.run_savings, run.windows)

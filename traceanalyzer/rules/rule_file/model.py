@@ -15,7 +15,7 @@ QUALITY = "quality"
 EXPLANATION = "explanation"
 KINDS = (FINDING, QUALITY, EXPLANATION)
 FINDINGS = "findings"
-DEVICE, RUN, HOST = SCOPES = ("device", "run", "host")
+DEVICE, RUN, HOST, TRACE = SCOPES = ("device", "run", "host", "trace")
 AUTO = "auto"
 CLAIMED = "claimed"
 EFFORTS = ("recording", "one-line", "config", "code", "redesign")
@@ -136,7 +136,8 @@ class Rule:
     id: str
     title: str
     kind: str
-    scope: str  # device: each by itself; run: they are compared; host: a trace of a run without GPU work
+    # device: each by itself; run: they are compared; host: a trace of a run without GPU work; trace: of a quality rule
+    scope: str
     severity: str
     blocks: str  # of a blocker: findings, all that claim time where it fired; run, only what holds ranks together
     requires: tuple[str, ...]
@@ -144,6 +145,7 @@ class Rule:
     select: str
     abstain: tuple[Abstention, ...]
     when: str
+    clear_without: str | None  # what follows FROM in a cheap query; the rule is clear everywhere where it has no row
     claims: Claims
     removes: tuple[str, ...]  # causes that the fix takes away: the claimed ones unless the file says less
     removes_claimed: bool  # of these causes only the host time that led to the claimed rows, not all of their time

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.rules.rule_file.model import DEVICE, HOST, RUN, Param, Rule, RuleFix
+from traceanalyzer.rules.rule_file.model import DEVICE, HOST, RUN, TRACE, Param, Rule, RuleFix
 
-_SCOPES = {DEVICE: "each device", RUN: "each rank against the others", HOST: "each trace of a run without GPU work"}
+_SCOPES = {
+    DEVICE: "each device",
+    RUN: "each rank against the others",
+    HOST: "each trace of a run without GPU work",
+    TRACE: "each trace",
+}
 
 
 @dataclass(frozen=True)

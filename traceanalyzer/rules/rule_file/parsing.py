@@ -19,11 +19,13 @@ from traceanalyzer.rules.rule_file.model import (
     EXPLANATION,
     FINDING,
     FINDINGS,
+    HOST,
     KINDS,
     QUALITY,
     RUN,
     SCOPES,
     STATES,
+    TRACE,
     Abstention,
     Claims,
     ConfidenceDrop,
@@ -53,6 +55,7 @@ KEYS = {
             "params",
             "select",
             "abstain",
+            "clear_without",
             "claims",
             "removes",
             "op_saving",
@@ -69,7 +72,7 @@ KEYS = {
 }
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
 DEFAULT_SELECT = "SELECT * FROM bound"
-_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity")
+_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity", "clear_without")
 
 
 def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
@@ -105,7 +108,7 @@ class _Parser:
             id=self._id(top.get("id")),
             title=self._text("title", top.get("title")),
             kind=kind,
-            scope=self._choice("scope", top.get("scope", DEVICE), SCOPES),
+            scope=self._scope(kind, top.get("scope", DEVICE)),
             severity=self._severity(kind, top.get("severity", AUTO)),
             blocks=self._blocks(kind, top),
             requires=self._texts("requires", top.get("requires", [])),
@@ -120,6 +123,7 @@ class _Parser:
                 for key, item in self._items("abstain", ("when", "reason"))
             ),
             when=self._condition("when", top.get("when")),
+            clear_without=self._sql("clear_without", top["clear_without"]) if "clear_without" in top else None,
             claims=claims,
             removes=self._removes(top, claims),
             removes_claimed=top.get("removes") == CLAIMED,
@@ -238,6 +242,11 @@ class _Parser:
         if re.fullmatch(r"[a-z]+", text) and text not in (*SEVERITIES, AUTO):
             self._mistake("severity", f"unknown severity: {text}", suggestion(text, (*SEVERITIES, AUTO)))
         return text
+
+    def _scope(self, kind: str, value: Any) -> str:
+        if value == (HOST if kind == QUALITY else TRACE):
+            self._mistake("scope", f"a rule of kind '{kind}' has no scope '{value}'")
+        return self._choice("scope", value, SCOPES)
 
     def _params(self, value: Any) -> dict[str, Param]:
         if not isinstance(value, dict):

@@ -45,7 +45,13 @@ class _Binder:
         self.values: dict[str, Any] = dict(rule.values())
 
     def mistakes(self, capabilities: set[str]) -> list[Mistake]:
-        return [*self._names(capabilities), *self._op_saving(), *self._claims(), *self._select()]
+        return [
+            *self._names(capabilities),
+            *self._clear_without(),
+            *self._op_saving(),
+            *self._claims(),
+            *self._select(),
+        ]
 
     def _mistake(self, key: str, what: str, hint: str | None = None, line: int = 1) -> Mistake:
         return Mistake(self.rule.path, self.rule.line(key) + line - 1, f"{self.rule.id}: {what}", hint)
@@ -62,6 +68,12 @@ class _Binder:
             for name in names:
                 if name not in known:
                     yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(known)))
+
+    def _clear_without(self) -> Iterator[Mistake]:
+        if self.rule.clear_without:
+            _, mistake = self._bound("clear_without", f"SELECT 1 FROM {self.rule.clear_without}", self.values)
+            if mistake is not None:
+                yield mistake
 
     def _op_saving(self) -> Iterator[Mistake]:
         if not self.rule.op_saving:
@@ -146,7 +158,7 @@ class _Binder:
         except sandbox.RuleQueryError as error:
             what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
-            line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
+            line = error.line if key in ("select", "op_saving", "clear_without") or key.endswith(".select") else 1
             return {}, self._mistake(key, what, hint, line)
 
 

@@ -207,7 +207,15 @@ def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
 
 
 def _unused_params(rule: Rule) -> list[Mistake]:
-    texts = [rule.select, rule.when, rule.op_saving, rule.claims.where, rule.claims.compute_ops, rule.severity]
+    texts = [
+        rule.select,
+        rule.when,
+        rule.op_saving,
+        rule.clear_without,
+        rule.claims.where,
+        rule.claims.compute_ops,
+        rule.severity,
+    ]
     texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
     texts += [item.when for item in rule.fixes]
     texts += [item.select for item in rule.evidence]
