@@ -268,39 +268,40 @@ def _compute_once(
     given: Set[str] = frozenset(),
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
-    for name in _shared(readers or ()):
+    for name in _shared(name for text in readers or () for name in sources_in(text)):
         if name not in given:
             compute_once(connection, name, replaced)
 
 
-def _shared(readers: Iterable[str]) -> list[str]:
-    """Return the metrics that texts read more than once, each after those that it reads."""
-    read_by = Counter(name for text in readers for name in sources_in(text))
+def _shared(read: Iterable[str]) -> list[str]:
+    """Return the metrics among names that are there more than once, each after those that it reads."""
+    read_by = Counter(read)
     return [name for name in metrics_in_order() if read_by[name] > 1]
 
 
 class SharedMetrics:
     """Makes tables of the metrics that several texts read, each when the first text is asked that reads it.
 
-    What only texts read that nobody asks is never planned.
+    What only texts read that nobody asks is never planned. `read` are the tables and metrics that all texts read, as
+    often as they name them.
     """
 
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        readers: Iterable[str],
+        read: Iterable[str],
         replaced: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         views = {name for schema, name, kind in connection.execute(_KINDS).fetchall() if (schema, kind) == _METRIC}
         self._connection = connection
-        self._waiting = [name for name in _shared(readers) if name in views] if views else []
+        self._waiting = [name for name in _shared(read) if name in views]
         self._replaced = replaced
 
-    def make_for(self, texts: Iterable[str]) -> None:
-        """Make a table of each metric that texts read, or that one of these reads in turn, and that is none yet."""
+    def make_for(self, read: Iterable[str]) -> None:
+        """Make a table of each metric among those that a text reads, or that one of these reads, and that is none."""
         if not self._waiting:
             return
-        read = with_those_below(name for text in texts for name in sources_in(text))
+        read = with_those_below(read)
         for name in [name for name in self._waiting if name in read]:
             compute_once(self._connection, name, self._replaced)
             self._waiting.remove(name)

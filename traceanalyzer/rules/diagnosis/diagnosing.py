@@ -43,7 +43,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
-from traceanalyzer.rules.evaluation.sandbox import lock_workspace, readers
+from traceanalyzer.rules.evaluation.sandbox import lock_workspace, tables_read
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
@@ -78,8 +78,8 @@ def diagnose(
     rules, values = _in_force(rules, overrides)
     bounds = attribution.Bounds.load(con, scans_of)
     lock_workspace(con)
-    metrics = SharedMetrics(con, readers(rules), project.hardware.queries())
-    metrics.make_for(["FROM recordings", "FROM capabilities"])
+    metrics = SharedMetrics(con, tables_read(rules), project.hardware.queries())
+    metrics.make_for(["recordings", "capabilities"])
     recordings = read_recordings(con)
     run = with_recordings(read_places(con), recordings)
     check_ranks(opening, run.ranks)

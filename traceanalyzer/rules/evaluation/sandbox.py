@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.metrics import sources_in
 from traceanalyzer.query.empty import NOT_COMPUTED
 from traceanalyzer.query.limits import interrupted_after, memory_within
 from traceanalyzer.rules.evaluation import sandbox
@@ -57,9 +58,14 @@ def lock_workspace(con: duckdb.DuckDBPyConnection) -> None:
         sandbox.lock(con, _folders_read(con))
 
 
+def tables_read(rules: Iterable[Rule]) -> list[str]:
+    """Return the tables and metrics that the texts of `readers` read, as often as they name them."""
+    return [*sources_in(_OWN_SQL), *(name for rule in rules for name in rule.reads)]
+
+
 def readers(rules: Iterable[Rule]) -> list[str]:
     """Return the SQL texts that read the connection: evaluation's own, and each rule's."""
-    return [_OWN_SQL, *("\n".join(sql_of(rule)) for rule in rules)]
+    return [_OWN_SQL, *(rule.sql for rule in rules)]
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
@@ -67,26 +73,6 @@ def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     texts = con.execute("SELECT sql FROM duckdb_views() WHERE NOT internal").fetchall()
     files = [path.replace("''", "'") for (text,) in texts for path in _PARQUET.findall(text)]
     return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
-
-
-def removed_by(rule: Rule) -> list[str]:
-    """Return the texts that say what a rule's fix takes away, beside causes."""
-    claimed = (rule.claims.where, rule.claims.compute_ops) if rule.removes_claimed else ()
-    return [text for text in (rule.op_saving, *claimed) if text]
-
-
-def sql_of(rule: Rule) -> Iterable[str]:
-    yield rule.select
-    yield rule.when
-    yield rule.severity
-    yield rule.op_saving or ""
-    yield f"FROM {rule.clear_without}" if rule.clear_without else ""
-    yield rule.claims.where or ""
-    yield rule.claims.compute_ops or ""
-    yield from (item.when for item in rule.abstain)
-    yield from (item.when for item in rule.lower)
-    yield from (item.when or "" for item in rule.fixes)
-    yield from (item.select for item in rule.evidence)
 
 
 def _has_temporary(con: duckdb.DuckDBPyConnection, name: str) -> bool:

@@ -11,6 +11,7 @@ import duckdb
 from traceanalyzer.attribution.buckets import MESSAGE
 from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
+from traceanalyzer.metrics import sources_in
 from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
@@ -27,7 +28,6 @@ from traceanalyzer.rules.evaluation.removals import (
     no_removals,
     run_bounds,
 )
-from traceanalyzer.rules.evaluation.sandbox import removed_by, sql_of
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
     AUTO,
@@ -151,7 +151,7 @@ def evaluate(
         if scan is not None and not saves and not rule.abstain:
             return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
         if question.metrics is not None:
-            question.metrics.make_for(sql_of(rule))
+            question.metrics.make_for(rule.reads)
         if scan is not None:
             # What a rule's own `abstain` says is worth knowing even where it saves nothing.
             fill_bound(con, rule, values, bounds, with_claims=saves, beside=question.beside)
@@ -216,7 +216,7 @@ def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
     if rule.id not in question.idle:
         first = f"FROM {rule.clear_without}\nLIMIT 1"
         if question.metrics is not None:
-            question.metrics.make_for([first])
+            question.metrics.make_for(sources_in(first))
         question.idle[rule.id] = not sandbox.query(con, f"SELECT 1 {first}", values).rows
     return question.idle[rule.id]
 
@@ -249,7 +249,7 @@ def _bounds(
 ) -> dict[Device, DeviceBound]:
     if rule.id not in question.removals:
         if question.metrics is not None and not is_idle:
-            question.metrics.make_for(removed_by(rule))
+            question.metrics.make_for(sources_in(rule.removal_sql))
         of_rule = no_removals(rule, run.windows) if is_idle else find_removals(con, rule, values, run.windows)
         question.removals[rule.id] = of_rule
     removals = question.removals[rule.id]

@@ -162,6 +162,23 @@ class Rule:
     tests: tuple[RuleTest, ...]
     path: Path
     lines: Mapping[str, int]
+    reads: tuple[str, ...] = ()  # the tables and metrics that `sql` reads, as often as it names them
+
+    @property
+    def sql(self) -> str:
+        """All SQL of the rule."""
+        needed = None if self.clear_without is None else f"FROM {self.clear_without}"
+        texts = [self.select, self.when, self.severity, self.op_saving, needed]
+        texts += [self.claims.where, self.claims.compute_ops]
+        texts += [item.when for item in (*self.abstain, *self.lower, *self.fixes)]
+        texts += [item.select for item in self.evidence]
+        return "\n".join(text or "" for text in texts)
+
+    @property
+    def removal_sql(self) -> str:
+        """The SQL that says what the fix takes away, beside causes."""
+        claimed = (self.claims.where, self.claims.compute_ops) if self.removes_claimed else ()
+        return "\n".join(text or "" for text in (self.op_saving, *claimed))
 
     @property
     def says_its_bound(self) -> bool:

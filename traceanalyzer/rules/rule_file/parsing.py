@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import suggestion
+from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.rule_file.document import YamlDocument
 from traceanalyzer.rules.rule_file.model import (
     AUTO,
@@ -104,7 +106,7 @@ class _Parser:
         kind = self._choice("kind", top.get("kind", FINDING), KINDS)
         params = self._params(top.get("params", {}))
         claims = self._claims(top.get("claims", []))
-        return Rule(
+        rule = Rule(
             id=self._id(top.get("id")),
             title=self._text("title", top.get("title")),
             kind=kind,
@@ -153,6 +155,7 @@ class _Parser:
             path=self.document.path,
             lines=self.document.lines,
         )
+        return replace(rule, reads=tuple(sources_in(rule.sql)))
 
     def _mistake(self, key: str, what: str, hint: str | None = None) -> None:
         self.mistakes.append(Mistake(self.document.path, self.document.line(key), what, hint))

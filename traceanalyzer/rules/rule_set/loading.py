@@ -23,7 +23,13 @@ from traceanalyzer.store.owner import kept_in_cache
 from traceanalyzer.store.writing import read_own
 
 # The code that makes rules of files.
-_PARSED_BY = ("diagnosis/__init__.py", "errors.py", "rules/rule_file", "rules/rule_set/loading.py")
+_PARSED_BY = (
+    "diagnosis/__init__.py",
+    "errors.py",
+    "metrics/__init__.py",
+    "rules/rule_file",
+    "rules/rule_set/loading.py",
+)
 _SEAL_BYTES = 16
 ALL_RULES = "`traceanalyzer rules list` names all"
 
