@@ -170,7 +170,8 @@ class Rule:
         needed = None if self.clear_without is None else f"FROM {self.clear_without}"
         texts = [self.select, self.when, self.severity, self.op_saving, needed]
         texts += [self.claims.where, self.claims.compute_ops]
-        texts += [item.when for item in (*self.abstain, *self.lower, *self.fixes)]
+        texts += [item.when for item in self.abstain] + [item.when for item in self.lower]
+        texts += [item.when for item in self.fixes]
         texts += [item.select for item in self.evidence]
         return "\n".join(text or "" for text in texts)
 
