@@ -84,7 +84,6 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 
 
 __all__ = [
-    "SharedMetrics",
     "add_attribution",
     "add_comments",
     "add_macros",
@@ -101,6 +100,7 @@ __all__ = [
     "fill",
     "metrics",
     "named_in",
+    "shared_metrics",
     "undone",
 ]
 
@@ -108,7 +108,6 @@ __all__ = [
 METRIC_LIMIT_S = 120.0
 _WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
-_METRIC = ("main", "VIEW")
 _KINDS = "SELECT table_schema, table_name, if(table_type = 'VIEW', 'VIEW', 'TABLE') FROM information_schema.tables"
 
 
@@ -131,8 +130,8 @@ def connect(
     tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
     connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
     then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
-    that take the place of metrics', by name. With `shared_later` a small run's shared metrics are left to
-    `SharedMetrics`.
+    that take the place of metrics', by name. With `shared_later`, the metrics that readers of a small run share are
+    left to the caller.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
@@ -268,43 +267,15 @@ def _compute_once(
     given: Set[str] = frozenset(),
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
-    for name in _shared(name for text in readers or () for name in sources_in(text)):
+    for name in shared_metrics(name for text in readers or () for name in sources_in(text)):
         if name not in given:
             compute_once(connection, name, replaced)
 
 
-def _shared(read: Iterable[str]) -> list[str]:
+def shared_metrics(read: Iterable[str]) -> list[str]:
     """Return the metrics among names that are there more than once, each after those that it reads."""
     read_by = Counter(read)
     return [name for name in metrics_in_order() if read_by[name] > 1]
-
-
-class SharedMetrics:
-    """Makes tables of the metrics that several texts read, each when the first text is asked that reads it.
-
-    What only texts read that nobody asks is never planned. `read` are the tables and metrics that all texts read, as
-    often as they name them.
-    """
-
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        read: Iterable[str],
-        replaced: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        views = {name for schema, name, kind in connection.execute(_KINDS).fetchall() if (schema, kind) == _METRIC}
-        self._connection = connection
-        self._waiting = [name for name in _shared(read) if name in views]
-        self._replaced = replaced
-
-    def make_for(self, read: Iterable[str]) -> None:
-        """Make a table of each metric among those that a text reads, or that one of these reads, and that is none."""
-        if not self._waiting:
-            return
-        read = with_those_below(read)
-        for name in [name for name in self._waiting if name in read]:
-            compute_once(self._connection, name, self._replaced)
-            self._waiting.remove(name)
 
 
 def _insert_all(

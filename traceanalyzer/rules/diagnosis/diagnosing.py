@@ -24,7 +24,6 @@ import duckdb
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
@@ -43,7 +42,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
-from traceanalyzer.rules.evaluation.sandbox import lock_workspace, tables_read
+from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, tables_read
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings

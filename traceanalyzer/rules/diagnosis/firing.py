@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
-from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, RememberedScan, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings
+from traceanalyzer.rules.evaluation.sandbox import SharedMetrics
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,

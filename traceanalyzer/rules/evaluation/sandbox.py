@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -25,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.metrics import sources_in
+from traceanalyzer.metrics import sources_in, with_those_below
+from traceanalyzer.query import engine
 from traceanalyzer.query.empty import NOT_COMPUTED
 from traceanalyzer.query.limits import interrupted_after, memory_within
 from traceanalyzer.rules.evaluation import sandbox
@@ -66,6 +68,35 @@ def tables_read(rules: Iterable[Rule]) -> list[str]:
 def readers(rules: Iterable[Rule]) -> list[str]:
     """Return the SQL texts that read the connection: evaluation's own, and each rule's."""
     return [_OWN_SQL, *(rule.sql for rule in rules)]
+
+
+class SharedMetrics:
+    """Makes tables of the metrics that several texts read, each when the first text is asked that reads it.
+
+    What only texts read that nobody asks is never planned. `read` are the tables and metrics that all texts read, as
+    often as they name them.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        read: Iterable[str],
+        replaced: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        of_metrics = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+        views = {name for (name,) in connection.execute(of_metrics).fetchall()}
+        self._connection = connection
+        self._waiting = [name for name in engine.shared_metrics(read) if name in views]
+        self._replaced = replaced
+
+    def make_for(self, read: Iterable[str]) -> None:
+        """Make a table of each metric among those that a text reads, or that one of these reads, and that is none."""
+        if not self._waiting:
+            return
+        below = with_those_below(read)
+        for name in [name for name in self._waiting if name in below]:
+            engine.compute_once(self._connection, name, self._replaced)
+            self._waiting.remove(name)
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from traceanalyzer.attribution.buckets import MESSAGE
 from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
-from traceanalyzer.query.engine import SharedMetrics
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
@@ -28,6 +27,7 @@ from traceanalyzer.rules.evaluation.removals import (
     no_removals,
     run_bounds,
 )
+from traceanalyzer.rules.evaluation.sandbox import SharedMetrics
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
     AUTO,
