@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
-from traceanalyzer.text.sql_text import quoted
 
 from traceanalyzer.macros import case_of
 from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.template import format_value
+from traceanalyzer.text.quoting import quoted
 
 Interval = tuple[str, int, int]
 Covered = set[tuple[str, int]]
