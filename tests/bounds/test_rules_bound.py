@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import duckdb
@@ -26,6 +27,15 @@ WINDOW = {
     "mode": "training",
 }
 DEVICE = DeviceBound(WINDOW, Removal(savings={7: 30}), bound_ns=100, run_ns=50)
+
+
+def test_the_key_of_a_removal_of_many_savings_is_small_and_knows_them_in_any_order() -> None:
+    savings = {op_id: op_id % 7 for op_id in range(10_000)}
+    key = Removal(savings=savings).key
+    assert len(pickle.dumps(key)) < 1_000
+    assert Removal(savings=dict(reversed(savings.items()))).key == key
+    others = [{}, savings | {5: 6}, {op_id: saving for op_id, saving in savings.items() if op_id}]
+    assert len({key, *(Removal(savings=other).key for other in others)}) == 4
 
 
 def test_a_row_has_the_columns_that_the_file_documents() -> None:

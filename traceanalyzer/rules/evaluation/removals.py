@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
+import numpy as np
+import xxhash
 
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 Device = tuple[int, int]  # trace_id, device
 Delay = tuple[str, int]  # host cause, id of the op whose launch it delayed
-RemovalKey = tuple[frozenset[str], frozenset[Delay], frozenset[tuple[int, int]], frozenset[int]]
+RemovalKey = tuple[frozenset[str], frozenset[Delay], bytes, frozenset[int]]
 
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
@@ -125,7 +127,14 @@ class Removal:
     @cached_property
     def key(self) -> RemovalKey:
         """What distinguishes this removal from others, to look up what it saves."""
-        return self.causes, self.delays, frozenset(self.savings.items()), self.launches
+        return self.causes, self.delays, self._savings_digest(), self.launches
+
+    def _savings_digest(self) -> bytes:
+        """Return what stands for the savings: the key is kept with each answer, and they may be of every operation."""
+        rows = np.empty((2, len(self.savings)), np.int64)
+        rows[0] = np.fromiter(self.savings.keys(), np.int64, len(self.savings))
+        rows[1] = np.fromiter(self.savings.values(), np.int64, len(self.savings))
+        return xxhash.xxh3_128_digest(rows[:, np.argsort(rows[0])].tobytes())
 
     def scenario(self) -> WhatIf:
         """Return the question that the replay is asked."""
