@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -25,6 +26,8 @@ _ROWS_WORTH_A_LEVEL = 32
 # Keeping one slice around an outlasting one open costs at most what a stack takes for so many slices.
 _ROWS_WORTH_AN_ANCESTOR = 16
 _ROUNDS = 4
+# Where slices of several files are nested together, the number of the file stands above so many bits of their ids.
+FILE_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,12 @@ class Nester:
         empty = np.empty(0, np.int64)
         self._carry = Slices(empty, empty, empty, empty, empty, empty)
         self._carried_ends = empty  # as recorded; the carried slices count as open for longer where others outlast them
-        self.crossing_count = 0
+        self.crossings: Counter[int] = Counter()  # by the number of the file
+
+    @property
+    def crossing_count(self) -> int:
+        """How many slices cross."""
+        return self.crossings.total()
 
     def feed(self, batch: Slices) -> Nested:
         """Nest one batch, which continues the order of the batches before it."""
@@ -81,7 +89,7 @@ class Nester:
         group = _thread_groups(rows.thread_id)
         parent, depth = _enclose(opens, closes, group)
         crossing = (parent != NONE) & (closes > closes[parent])
-        self.crossing_count += int(crossing[carried:].sum())
+        self.crossings.update((rows.slice_id[carried:][crossing[carried:]] >> FILE_BITS).tolist())
         nearest, stack = _ancestry(parent, depth, rows, _containers(parent, ends))
         if len(rows):
             chain = _chain_of_last(parent)

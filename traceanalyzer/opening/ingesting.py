@@ -12,6 +12,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -23,6 +24,7 @@ from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.opening.finding import FoundRun, check_name
+from traceanalyzer.opening.reading_together import read_together
 from traceanalyzer.opening.request import ignore
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
@@ -226,8 +228,12 @@ def _in_threads(
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     each = max(1, jobs // len(sources))
-    tasks = [IngestTask(source, ingester, opened_store.place, each) for source, ingester in sources]
-    with ThreadPoolExecutor(min(jobs, len(tasks))) as pool:
+    with ThreadPoolExecutor(min(jobs, len(sources))) as pool, ExitStack() as kept:
+        ingesters = read_together(sources, opened_store, pool, jobs, report, kept)
+        tasks = [
+            IngestTask(source, ingester, opened_store.place, each)
+            for (source, _), ingester in zip(sources, ingesters, strict=True)
+        ]
         answers = pool.map(partial(ingest_source, report=report), tasks)
         return [_answer(source, answer, opened_store) for (source, _), answer in zip(sources, answers, strict=True)]
 

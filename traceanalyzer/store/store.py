@@ -25,7 +25,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,10 @@ class Store:
         if remembered is not None:
             self._forget(remembered.folder)
         return target, False
+
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Give a new folder to write in, which is removed again."""
+        return self._writer.scratch()
 
     def held_traces(self, source: Path | RemoteObject) -> Path | None:
         """Return the folder with a file's tables; None where the file has to be read, or hashed, to know it.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import pyarrow as pa
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.far_records import SLOT_NS
-from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nesting import FILE_BITS, Nester
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
-from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.chunks import metadata_rows, process_groups, sql, type_gpu_work
 from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,
     leave_out_far_events,
@@ -31,6 +32,7 @@ from traceanalyzer.ingest.trace_events.facts import (
     Recorder,
     describe_devices,
     describe_trace,
+    devices_run_in_order,
     drop_unusable_values,
     find_recorder,
     is_of_pytorch,
@@ -46,11 +48,10 @@ from traceanalyzer.ingest.trace_events.frames import (
     match_begins,
     say_that_open,
 )
-from traceanalyzer.ingest.trace_events.host_order import sorted_slices
+from traceanalyzer.ingest.trace_events.host_order import BATCH_ROWS, nested_rows, regular_batches, sorted_slices
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
-_BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 # XLA's profiler leaves out what goes beyond, and does not say so.
@@ -94,15 +95,15 @@ class Assembler:
     def assemble(self, path: Source) -> None:
         """Write every table."""
         self._database.execute("SET preserve_insertion_order = true")
-        self._type_gpu_work()
+        type_gpu_work(self._database, self._files("gpu_events"), self._stage / "gpu-typed.parquet")
         self._recast()
-        self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
+        self._kinds = {kind for (kind,) in self._rows("kinds")}
         self._close_begin_events()
-        first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
+        first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._rows("span")[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         changed = lost_count > 0 and leave_out_lost_devices(self._database, self._stage, self._losses)
         if self._check_times(in_order=has_hip) or changed:
-            first_ns, last_ns, _, _, _, _, lost_count = self._query("span").fetchall()[0]
+            first_ns, last_ns, _, _, _, _, lost_count = self._rows("span")[0]
         self._last_ns = last_ns or 0
         self._end_open_events()
         if self._drop_zero:
@@ -111,25 +112,12 @@ class Assembler:
             self._losses.add("device-unknown", None, count=deviceless)
         if lost_count:
             self._losses.add("bad-number", None, count=lost_count)
-        self._end_open_frames()
-        self._database.execute(sql("threads"), self._parameters("threads"))
-        self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
-        # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
-        self._nest_host_slices()
-        for table in _PLAIN_TABLES:
-            if self._has(table):
-                self._copy(table, self._query(table))
-        if self._has("bad_counters"):
-            self._count_lost("bad_counters", "bad-counter")
-        if self._kinds - {"gpu"}:
-            self._count_lost("lost_values", "bad-number")
-        if self._has("gpu_sorted"):
-            self._link_gpu_ops()
-        self._sink.finish("gpu_ops")
-        self._write_metadata()
+        self._sink.append("metadata", metadata_rows(self._parts.document.metadata, self._sink.schema("metadata")))
+        if crossings := self.fill_tables():
+            self._losses.add("crossing-slices", None, count=crossings.total())
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
-        by_pytorch, has_shapes, by_rocprof = self._query("host_facts").fetchall()[0]
+        by_pytorch, has_shapes, by_rocprof = self._rows("host_facts")[0]
         if by_rocprof and self._recorder is None:
             self._recorder = ROCPROFV3
         vendor = "amd" if has_hip else "intel" if has_sycl else None
@@ -142,47 +130,81 @@ class Assembler:
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
 
+    def assemble_together(self, in_order: bool) -> Counter[int] | None:
+        """Write the tables of several files whose GPU work is typed; None where one of them needs a repair.
+
+        Returns how many slices cross, by the number of the file.
+        """
+        self._database.execute("SET preserve_insertion_order = true")
+        self._kinds = {kind for (kind,) in self._rows("kinds")}
+        if self._has("gpu_sorted") and self._check_devices(in_order=in_order):
+            return None
+        crossings = self.fill_tables()
+        return None if self._losses.rows() else crossings
+
+    def fill_tables(self) -> Counter[int]:
+        """Write the tables of events, and return how many slices cross, by the number of the file."""
+        self._end_open_frames()
+        self._database.execute(sql("threads"), self._parameters("threads"))
+        self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
+        # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
+        crossings = self._nest_host_slices()
+        for table in _PLAIN_TABLES:
+            if self._has(table):
+                self._copy(table, self._query(table))
+        if self._has("bad_counters"):
+            self._count_lost("bad_counters", "bad-counter")
+        if self._kinds - {"gpu"}:
+            self._count_lost("lost_values", "bad-number")
+        if self._has("gpu_sorted"):
+            self._link_gpu_ops()
+        self._sink.finish("gpu_ops")
+        if self._has("named_metadata"):
+            self._copy("metadata", self._query("named_metadata"))
+        return crossings
+
     def _has(self, name: str) -> bool:
         """Return whether there are events that a query may have rows of."""
         return not self._kinds.isdisjoint(_KINDS_OF[name])
 
-    def _query(self, name: str) -> duckdb.DuckDBPyRelation:
+    def _rows(self, name: str) -> list[tuple[Any, ...]]:
         """Return the rows of one of the SQL files."""
+        return self._database.execute(sql(name), self._parameters(name)).fetchall()
+
+    def _query(self, name: str) -> duckdb.DuckDBPyRelation:
+        """Return the rows of one of the SQL files, to be fetched in batches; it is planned twice."""
         return self._database.sql(sql(name), params=self._parameters(name))
 
     def _parameters(self, name: str) -> dict[str, object]:
         """Return the values of the parameters that a SQL file names."""
-        text = sql(name)
-        known: dict[str, object] = {
-            "host": self._files("host"),
-            "gpu_events": self._files("gpu_events"),
-            "gpu": self._files("gpu"),
-            "other": self._files("other"),
-            "base_ns": self._base_ns or 0,
-            "drop_zero": self._drop_zero,
-            "several_processes": "several-processes" in self._losses,
-            "launches_later": self._recorder is not None and self._recorder.launches_later,
-            "slices": str(self._sink.path("host_slices")),
-            "rounding_ns": ROUNDING_NS,
-            "slot_ns": SLOT_NS,
-            "all_in_order": self._all_in_order,
-            "last_ns": self._last_ns,
-        }
-        return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
+        return {key: self._parameter(key) for key in _parameter_names(name)}
+
+    def _parameter(self, name: str) -> object:
+        match name:
+            case "host" | "gpu_events" | "gpu" | "other":
+                return self._files(name)
+            case "base_ns":
+                return self._base_ns or 0
+            case "drop_zero":
+                return self._drop_zero
+            case "several_processes":
+                return "several-processes" in self._losses
+            case "launches_later":
+                return self._recorder is not None and self._recorder.launches_later
+            case "slices":
+                return str(self._sink.path("host_slices"))
+            case "all_in_order":
+                return self._all_in_order
+            case "last_ns":
+                return self._last_ns
+        return {"rounding_ns": ROUNDING_NS, "slot_ns": SLOT_NS}[name]
 
     def _files(self, part: str) -> list[str]:
         return sorted(str(path) for path in self._stage.glob(f"{part}-*.parquet"))
 
     def _copy(self, table: str, rows: Any) -> None:
-        for batch in rows.to_arrow_reader(_BATCH_ROWS):
+        for batch in rows.to_arrow_reader(BATCH_ROWS):
             self._sink.append(table, batch)
-
-    def _type_gpu_work(self) -> None:
-        """Write the events that are GPU work as one typed part."""
-        rows, parameters = sql("gpu").rstrip().removesuffix(";"), self._parameters("gpu")
-        options = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
-        path = str(self._stage / "gpu-typed.parquet")
-        self._database.execute(f"COPY ({rows}) TO $path ({options})", parameters | {"path": path})
 
     def _recast(self) -> None:
         """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
@@ -197,7 +219,7 @@ class Assembler:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
         if not self._has("begin_end"):
             return
-        slices, self._open_ids = match_begins(self._query("begin_end").fetchall(), self._losses)
+        slices, self._open_ids = match_begins(self._rows("begin_end"), self._losses)
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / BEGIN_END_PART))
         self._database.unregister("begin_end_slices")
@@ -207,7 +229,7 @@ class Assembler:
         if self._open_ids:
             end_open_slices(self._database, self._stage, self._open_ids, self._last_ns)
         if self._has("async_slices"):
-            for event_id, name in self._query("open_asyncs").fetchall():
+            for event_id, name in self._rows("open_asyncs"):
                 self._losses.add("unfinished-begin", None, name)
                 self._open_ids.append(event_id)
         if self._open_ids:
@@ -215,16 +237,14 @@ class Assembler:
 
     def _check_times(self, *, in_order: bool) -> bool:
         """Leave out what lies far outside the recording, and correct the times of devices; return whether any were."""
-        changed = leave_out_far_events(self._database, self._query, self._stage, self._losses)
+        changed = leave_out_far_events(self._database, self._rows, self._stage, self._losses)
         if self._has("gpu_sorted"):
             changed |= self._check_devices(in_order=in_order)
-        return leave_out_far_marks(self._database, self._query, self._stage, self._losses, changed=changed) or changed
+        return leave_out_far_marks(self._database, self._rows, self._stage, self._losses, changed=changed) or changed
 
     def _check_devices(self, *, in_order: bool) -> bool:
         """Correct the times of devices; return whether any were wrong."""
-        properties = self._parts.document.metadata.get("deviceProperties")
-        devices = describe_devices(self._parts.document.metadata, [], None) if properties else []
-        self._all_in_order = in_order or (bool(devices) and all((row["compute_major"] or 99) < 9 for row in devices))
+        self._all_in_order = in_order or devices_run_in_order(self._parts.document.metadata)
         for table in ("device_work", "device_waits"):
             self._database.execute(sql(table), self._parameters(table))
         corrected = check_times_of_devices(self._database, self._stage, self._losses)
@@ -234,18 +254,24 @@ class Assembler:
     def _end_open_frames(self) -> None:
         """Find the ends of Python frames that were left open until the recording stopped."""
         ends = FrameEnds()
-        if self._parts.has_stacks and self._query("has_open_frames").fetchall()[0][0]:
-            for batch in self._query("frames").to_arrow_reader(_BATCH_ROWS):
+        files = {file for (file,) in self._rows("has_open_frames")} if self._parts.has_stacks else set()
+        if files:
+            for batch in self._query("frames").to_arrow_reader(BATCH_ROWS):
                 ends.feed(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        self._database.register("ended_frames", ends.ended())
+        ended = ends.ended()
+        of_file = np.asarray(ended.column("event_id")) >> FILE_BITS
+        self._database.register("ended_frames", ended.filter(pa.array(np.isin(of_file, list(files)))))
 
     def _count_lost(self, query: str, defect: str) -> None:
-        count, example = self._query(query).fetchall()[0]
+        count, example = self._rows(query)[0]
         if count:
             self._losses.add(defect, None, example, count)
 
-    def _nest_host_slices(self) -> None:
-        """Write host slices: one batch is fetched, another one nested and a third one written at the same time."""
+    def _nest_host_slices(self) -> Counter[int]:
+        """Write host slices: one batch is fetched, another one nested and a third one written at the same time.
+
+        Returns how many cross, by the number of the file.
+        """
         nester = Nester()
         batches = self._sorted_slices()
         with ThreadPoolExecutor(1) as fetching, ThreadPoolExecutor(1) as writing:
@@ -253,49 +279,39 @@ class Assembler:
             fetched = fetching.submit(next, batches, None)
             while (batch := fetched.result()) is not None:
                 fetched = fetching.submit(next, batches, None)
-                rows = _nested_rows(nester, batch)
+                rows = nested_rows(nester, batch)
                 if written is not None:
                     written.result()
                 written = writing.submit(self._sink.append, "host_slices", rows)
             if written is not None:
                 written.result()
-        if nester.crossing_count:
-            self._losses.add("crossing-slices", None, count=nester.crossing_count)
         self._sink.finish("host_slices")
+        return nester.crossings
 
     def _sorted_slices(self) -> Iterator[pa.Table]:
         """Return the host slices in nesting order, batch by batch."""
         threads = self._database.execute("SELECT thread_id, pid, tid FROM threads").fetchall()
         ended = self._database.sql("FROM ended_frames").to_arrow_table()
-        given = self._files("host"), threads, ended, self._base_ns or 0, _BATCH_ROWS, self._losses
+        given = self._files("host"), threads, ended, self._base_ns or 0, BATCH_ROWS, self._losses
         rows = sorted_slices(*given, drop_zero=self._drop_zero)
         if rows is None:
-            rows = _regular_batches(self._query("host_sorted").to_arrow_reader(_BATCH_ROWS))
+            rows = regular_batches(self._query("host_sorted").to_arrow_reader(BATCH_ROWS))
         return rows
 
     def _link_gpu_ops(self) -> None:
         """Write GPU work beside its links; one query for both would hold joins and rows in memory at once."""
         self._database.execute("SET preserve_insertion_order = false")  # the order of rows comes from the queries
         self._database.execute(sql("device_tracks"), self._parameters("device_tracks"))
-        groups = _process_groups(self._parts.document.metadata)
+        groups = process_groups(self._parts.document.metadata)
         self._database.register("process_groups", pa.Table.from_pylist(groups, _GROUP_SCHEMA))
         links = self._query("gpu_links").to_arrow_table()
         written = 0
-        for batch in self._query("gpu_sorted").to_arrow_reader(_BATCH_ROWS):
+        for batch in self._query("gpu_sorted").to_arrow_reader(BATCH_ROWS):
             rows = pa.Table.from_batches([batch])
             for name, column in zip(links.column_names, links.slice(written, len(rows)).columns, strict=True):
                 rows = rows.append_column(name, column)
             self._sink.append("gpu_ops", rows)
             written += len(rows)
-
-    def _write_metadata(self) -> None:
-        rows = [
-            {"key": key, "value": json.dumps(value, ensure_ascii=False)}
-            for key, value in self._parts.document.metadata.items()
-        ]
-        self._sink.append("metadata", pa.Table.from_pylist(rows, self._sink.schema("metadata")))
-        if self._has("named_metadata"):
-            self._copy("metadata", self._query("named_metadata"))
 
     def _known_devices(self) -> list[int]:
         """Return the devices that have work, or a process of their own."""
@@ -354,42 +370,6 @@ _BEGIN_END_SCHEMA = pa.schema(
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 
 
-def _nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
-    """Return host slices with their depth, parent and nearest ancestors."""
-    columns = [
-        batch.column(name).to_numpy().astype(np.int64, copy=False)
-        for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
-    ]
-    has_hashes = "name_hash" in batch.column_names
-    columns.append(batch.column("name_hash").to_numpy() if has_hashes else name_hashes(batch.column("name")))
-    nested = nester.feed(Slices(*columns))
-    found = {"parent_id": nested.parent_id}
-    found |= dict(zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True))
-    rows = batch.append_column("depth", pa.array(nested.depth)).append_column("stack_id", pa.array(nested.stack_id))
-    for name, ids in found.items():
-        rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
-    return rows
-
-
-def _regular_batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Gather DuckDB's small batches, so that each step works on many rows."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in reader:
-        waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= _BATCH_ROWS:
-            yield pa.Table.from_batches(waiting).combine_chunks()
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting).combine_chunks()
-
-
-def _process_groups(metadata: dict[str, Any]) -> list[dict[str, object]]:
-    """Return the ranks of each process group, which events show shortened."""
-    info = metadata.get("distributedInfo")
-    config = info.get("pg_config") if isinstance(info, dict) else None
-    rows: dict[str, dict[str, object]] = {}
-    for group in config if isinstance(config, list) else []:
-        if isinstance(group, dict) and (ranks := group.get("ranks")) is not None:
-            name = str(group.get("pg_name") or "")
-            rows[name] = {"group_name": name, "ranks": ranks if isinstance(ranks, str) else json.dumps(ranks)}
-    return list(rows.values())
+@cache
+def _parameter_names(name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(re.findall(r"\$([a-z_]+)\b", sql(name))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_int=len)
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
+PART_OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 # As the tables of the store; only the ids are looked for.
 _ARGS_OPTIONS: dict[str, Any] = {
     "compression": "zstd",
@@ -42,7 +44,7 @@ _ARGS_OPTIONS: dict[str, Any] = {
 }
 
 
-def _part_options(schema: pa.Schema) -> dict[str, Any]:
+def part_options(schema: pa.Schema) -> dict[str, Any]:
     """Return how parts are written, which are read a few times and then removed."""
     coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     return {"compression": "none", "use_dictionary": coded, "write_statistics": False}
@@ -52,6 +54,12 @@ def _part_options(schema: pa.Schema) -> dict[str, Any]:
 def sql(name: str) -> str:
     """Return the text of one of the reader's SQL files."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def type_gpu_work(database: duckdb.DuckDBPyConnection, gpu_events: Sequence[str], path: Path) -> None:
+    """Write the events that are GPU work as one typed part."""
+    rows = sql("gpu").rstrip().removesuffix(";")
+    database.execute(f"COPY ({rows}) TO $path ({PART_OPTIONS})", {"gpu_events": list(gpu_events), "path": str(path)})
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,7 @@ class ChunkParser:
                 if part == "args":
                     pq.write_table(rows, args, **_ARGS_OPTIONS)
                 elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
-                    pq.write_table(rows, stage / f"{part}-{key}.parquet", **_part_options(rows.schema))
+                    pq.write_table(rows, stage / f"{part}-{key}.parquet", **part_options(rows.schema))
             return
         for part in _PARTS:
             # One file without GPU work has to show the columns.
@@ -301,3 +309,21 @@ def _end_of_value(text: str, start: int) -> int:
             if depth == 0:
                 return token.end()
         return len(text)
+
+
+def metadata_rows(metadata: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return the rows of the canonical table `metadata` that the keys of a file give."""
+    rows = [{"key": key, "value": json.dumps(value, ensure_ascii=False)} for key, value in metadata.items()]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def process_groups(metadata: dict[str, Any]) -> list[dict[str, object]]:
+    """Return the ranks of each process group, which events show shortened."""
+    info = metadata.get("distributedInfo")
+    config = info.get("pg_config") if isinstance(info, dict) else None
+    rows: dict[str, dict[str, object]] = {}
+    for group in config if isinstance(config, list) else []:
+        if isinstance(group, dict) and (ranks := group.get("ranks")) is not None:
+            name = str(group.get("pg_name") or "")
+            rows[name] = {"group_name": name, "ranks": ranks if isinstance(ranks, str) else json.dumps(ranks)}
+    return list(rows.values())

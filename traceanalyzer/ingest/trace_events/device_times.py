@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from traceanalyzer.ingest.device_check import CORRECTED, Findings, check_device_records
 from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS, MOST_FAR, Slot, recording_of, silence_ns
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
 from traceanalyzer.ingest.trace_events.losses import Losses
 
-_OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 # Rows of devices besides their work: annotations drawn on them, synchronisations, the ends of launches.
 _DEVICE_ROWS = (
     "class = 'sync' OR category = 'gpu_annotation' OR (phase = 'f' AND raw_category IN ('ac2g', 'async_cpu_to_gpu'))"
@@ -23,13 +24,13 @@ _KEPT = "start_ns BETWEEN $first AND $last OR start_ns = 0 OR start_ns IS NULL"
 # A few slices of the host may be all that a program marks; work of devices comes in numbers.
 _LEAST_COUNT = {"host": 50, "gpu": 10}
 
-Query = Callable[[str], duckdb.DuckDBPyRelation]
+Rows = Callable[[str], list[tuple[Any, ...]]]
 
 
-def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stage: Path, losses: Losses) -> bool:
+def leave_out_far_events(database: duckdb.DuckDBPyConnection, rows: Rows, stage: Path, losses: Losses) -> bool:
     """Rewrite the parts of a trace without slices and device work that lie far outside; return whether any did."""
     left_out = False
-    for part, slots in _slots(query).items():
+    for part, slots in _slots(rows).items():
         span = recording_of(slots, least_count=_LEAST_COUNT[part], few_silence_ns=BRIEF_SILENCE_NS)
         if span is None or span == _all_of(slots):
             continue
@@ -40,13 +41,13 @@ def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stag
 
 
 def leave_out_far_marks(
-    database: duckdb.DuckDBPyConnection, query: Query, stage: Path, losses: Losses, *, changed: bool
+    database: duckdb.DuckDBPyConnection, rows: Rows, stage: Path, losses: Losses, *, changed: bool
 ) -> bool:
     """Rewrite the other events of a trace without those far outside of all slices and work; return whether any were.
 
     Where the others were `changed`, they are marks of the profiler; else a few of them are damaged.
     """
-    spans = [_all_of(slots) for slots in _slots(query).values()]
+    spans = [_all_of(slots) for slots in _slots(rows).values()]
     if not spans:
         return False
     margin_ns = silence_ns(max(last for _, last in spans) - min(first for first, _ in spans))
@@ -84,9 +85,9 @@ def _far_count(database: duckdb.DuckDBPyConnection, files: list[str], span: tupl
     return int(row[0])
 
 
-def _slots(query: Query) -> dict[str, list[Slot]]:
+def _slots(rows: Rows) -> dict[str, list[Slot]]:
     slots: dict[str, list[Slot]] = defaultdict(list)
-    for part, count, first_ns, last_ns in query("slots").fetchall():
+    for part, count, first_ns, last_ns in rows("slots"):
         slots[part].append(Slot(count, first_ns, last_ns))
     return slots
 
@@ -141,7 +142,7 @@ def _rewrite(
 ) -> None:
     target = path.with_name(f"new-{path.name}")
     database.execute(
-        f"COPY ({rows}) TO $target ({_OPTIONS})", {"path": str(path), "target": str(target), **(values or {})}
+        f"COPY ({rows}) TO $target ({PART_OPTIONS})", {"path": str(path), "target": str(target), **(values or {})}
     )
     target.replace(path)
 

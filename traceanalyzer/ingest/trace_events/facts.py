@@ -335,6 +335,11 @@ def describe_devices(metadata: dict[str, Any], used: list[int], vendor: str | No
     return [rows[device] for device in sorted(rows)]
 
 
+def devices_run_in_order(metadata: dict[str, Any]) -> bool:
+    """Return whether all described devices are of kinds on which no kernel begins before what is ahead of it ended."""
+    return max((row["compute_major"] or 99 for row in describe_devices(metadata, [], None)), default=99) < 9
+
+
 def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], vendor: str | None) -> dict[str, Any]:
     name = _text(properties.get("name")) or ("TPU" if vendor == "google" else None)
     return {

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, name_hashes
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, FILE_BITS, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 Int = npt.NDArray[np.int64]
 
+BATCH_ROWS = 2**16
 # A slice takes about a hundred bytes. Where there are more, DuckDB sorts them, on disk if it must.
 MOST_SLICES = 2_000_000
 # Processes times threads, as a table says which thread each pair is.
@@ -92,7 +93,7 @@ def _batches(
     is_call = (calls[_codes(columns["category"])] == 1) & (plain[_codes(columns["name"])] == 1)
     operators = _by_text(columns["category"], lambda category: category == "cpu_op")
     is_operator = operators[_codes(columns["category"])] == 1
-    overlong, most_ns = _overlong_calls(order, thread_id, start_ns, dur_ns, is_call, is_operator)
+    overlong, most_ns = _overlong_calls(order, ids >> FILE_BITS, thread_id, start_ns, dur_ns, is_call, is_operator)
     if len(overlong):
         longest = overlong[np.argmax(dur_ns[overlong])]
         example = f"{dur_ns[longest] / 1e6:,.3f} ms of {columns['name'][longest].as_py()}"
@@ -163,6 +164,7 @@ def _with_ends(ids: Int, dur_ns: Int, ended: pa.Table) -> Int:
 
 def _overlong_calls(
     order: Int,
+    file: Int,
     thread_id: npt.NDArray[np.int32],
     start_ns: Int,
     dur_ns: Int,
@@ -171,9 +173,8 @@ def _overlong_calls(
 ) -> tuple[Int, Int]:
     """Return calls of CUDA or HIP in which their thread starts an operator, and how long each may have run at most.
 
-    They run no operators. Where many calls seem to, the lines of the trace are not those of threads.
+    They run no operators. Where many calls of a file seem to, its lines are not those of threads.
     """
-    called = order[is_call[order]]
     at = np.flatnonzero(is_call[order] & (dur_ns[order] > _ROUNDING_NS))
     operators = np.flatnonzero(is_operator[order])
     place = np.searchsorted(operators, at)
@@ -181,8 +182,10 @@ def _overlong_calls(
     calls, following = order[at], order[operators[place]]
     most_ns = start_ns[following] - start_ns[calls]
     over = (thread_id[following] == thread_id[calls]) & (most_ns + _ROUNDING_NS < dur_ns[calls])
-    if over.sum() > max(_FEW, _FEW_SHARE * len(called)):
-        over[:] = False
+    called_counts = np.bincount(file[is_call])
+    over &= (
+        np.bincount(file[calls[over]], minlength=len(called_counts)) <= np.maximum(_FEW, _FEW_SHARE * called_counts)
+    )[file[calls]]
     return calls[over], most_ns[over]
 
 
@@ -216,3 +219,32 @@ def _nesting_order(
     rows = order[tied]
     order[tied] = rows[np.lexsort((ids[rows], is_call[rows], -dur_ns[rows], key[tied]))]
     return order
+
+
+def nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
+    """Return host slices with their depth, parent and nearest ancestors."""
+    columns = [
+        batch.column(name).to_numpy().astype(np.int64, copy=False)
+        for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
+    ]
+    has_hashes = "name_hash" in batch.column_names
+    columns.append(batch.column("name_hash").to_numpy() if has_hashes else name_hashes(batch.column("name")))
+    nested = nester.feed(Slices(*columns))
+    found = {"parent_id": nested.parent_id}
+    found |= dict(zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True))
+    rows = batch.append_column("depth", pa.array(nested.depth)).append_column("stack_id", pa.array(nested.stack_id))
+    for name, ids in found.items():
+        rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
+    return rows
+
+
+def regular_batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Gather DuckDB's small batches, so that each step works on many rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in reader:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= BATCH_ROWS:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, sql
 from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder, whole_number
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
@@ -28,7 +28,6 @@ from traceanalyzer.ingest.trace_events.stream import TraceDocument
 
 _PARTS = ("host", "gpu_events", "other")
 _IS_NAME = {"host": "FALSE", "gpu_events": "FALSE", "other": "phase = 'M'"}
-_OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 _ARGS_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
 _MEMBER_FIELDS: dict[str, pa.DataType] = {
     "pid": pa.string(),
@@ -76,15 +75,21 @@ def split_by_rank(
     ]
 
 
+def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object]) -> list[Process]:
+    """Return the processes of the events in parts, in the order of their first event."""
+    return [
+        Process(pid, first, calls, operators, ops, None if begin is None else (begin, end), tuple(names))
+        for pid, first, calls, operators, ops, begin, end, names in database.execute(
+            sql("processes"), dict(files)
+        ).fetchall()
+    ]
+
+
 def _find_ranks(
     database: duckdb.DuckDBPyConnection, stage: Path, document: TraceDocument, args: list[str]
 ) -> Merged | None:
     files: dict[str, object] = {part: _files(stage, part) for part in _PARTS}
-    rows = database.execute(sql("processes"), files).fetchall()
-    processes = [
-        Process(pid, first, calls, operators, ops, None if begin is None else (begin, end), tuple(names))
-        for pid, first, calls, operators, ops, begin, end, names in rows
-    ]
+    processes = processes_in(database, files)
 
     def devices() -> Mapping[str | None, DeviceProcess]:
         found = database.execute(sql("process_devices"), {"gpu_events": files["gpu_events"]}).fetchall()
@@ -108,7 +113,9 @@ def _find_ranks(
     found = find_ranks(processes, devices, launches, _rank_in(document))
     if found is None and recorder is not None and recorder.device_process:
         shown = [
-            pid for pid, *_, names in rows if any(re.search(recorder.device_process, name or "") for name in names)
+            process.pid
+            for process in processes
+            if any(re.search(recorder.device_process, name or "") for name in process.names)
         ]
         counts = database.execute(_ARROWS, {"other": files["other"], "arrow": recorder.arrow}).fetchall()
         drawn: dict[str | None, dict[str | None, int]] = {}
@@ -176,7 +183,7 @@ class _Splitter:
                     f"SELECT rows.* REPLACE (owners.own_pid AS pid) FROM read_parquet('{_quoted(path)}') AS rows "
                     f"JOIN owners USING (event_id) WHERE rank_place = {place} ORDER BY event_id"
                 )
-                self._copy(query, stage / path.name, _OPTIONS)
+                self._copy(query, stage / path.name, PART_OPTIONS)
             query = (
                 f"SELECT rows.* FROM read_parquet('{_quoted(args)}') AS rows SEMI JOIN "
                 f"(FROM owners WHERE rank_place = {place}) AS own USING (event_id) ORDER BY event_id"

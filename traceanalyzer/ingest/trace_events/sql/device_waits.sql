@@ -1,18 +1,21 @@
 -- Calls that return only after work that was launched before, as `device_check` wants them. Which stream a call waits for,
--- its record says; a call waits for a device, which is that of the record, or the only one.
+-- its record says; a call waits for a device, which is that of the record, or the only one. Where events of several files
+-- are read together, the number of the file stands above 32 bits of ids and 12 bits of devices.
 CREATE OR REPLACE TEMP TABLE device_waits AS
 WITH records AS (
     SELECT
-        TRY_CAST(args ->> '$.correlation' AS BIGINT) AS correlation,
-        any_value(TRY_CAST(args ->> '$.device' AS INTEGER)) AS device,
+        TRY_CAST(args ->> '$.correlation' AS BIGINT) | (event_id >> 32 << 32) AS correlation,
+        any_value(TRY_CAST(args ->> '$.device' AS INTEGER) + (event_id >> 32 << 12)) AS device,
         any_value(stream_number(TRY_CAST(args ->> '$.stream' AS BIGINT))) AS stream
     FROM read_parquet($other)
     WHERE class = 'sync'
+        AND (event_id < 4294967296 OR TRY_CAST(args ->> '$.correlation' AS BIGINT) BETWEEN 0 AND 4294967295)
     GROUP BY ALL
 ),
 only_device AS (
-    SELECT any_value(device) AS device
+    SELECT op_id >> 32 AS file, any_value(device) AS device
     FROM device_work
+    GROUP BY file
     HAVING count(DISTINCT device) = 1
 ),
 calls AS (
@@ -24,7 +27,7 @@ calls AS (
         regexp_matches(name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
     FROM read_parquet($host) AS host
     LEFT JOIN records ON records.correlation = host.correlation
-    LEFT JOIN only_device ON TRUE
+    LEFT JOIN only_device ON only_device.file = host.event_id >> 32
     WHERE category IN ('runtime', 'driver')
         AND regexp_matches(name, '^(cuda|hip)(Device|Thread|Stream)Synchronize|^cu(Ctx|Stream)Synchronize')
 )

@@ -1,5 +1,6 @@
 -- Naming events that no table holds, by name, process and thread.
 SELECT
+    event_id,
     name || ' ' || coalesce(pid, '') || ' ' || coalesce(tid, '') AS key,
     CAST(args AS VARCHAR) AS value
 FROM read_parquet($other)
