@@ -18,8 +18,6 @@ from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
-from traceanalyzer.ingest.trace_events.xla_json import describe_slices, is_xla
-from traceanalyzer.ingest.xla.device import DERIVED_NAMES
 
 _WHOLE_US = "SELECT bool_and(start_ns % 1000 = 0) FROM read_parquet($other) WHERE phase = 's'"
 _PROCESSES = """
@@ -53,7 +51,8 @@ def _any(pattern: str) -> Callable[[Collection[str]], bool]:
     return lambda processes: any(known.search(name) for name in processes)
 
 
-XLA = Recorder("xla", None, None, is_xla)
+_XLA_PROCESS = re.compile(r"(?:\S+ )?/(?:host|device):|Task Environment$")
+XLA = Recorder("xla", None, None, lambda processes: bool(processes) and all(map(_XLA_PROCESS.match, processes)))
 ROCPROF1 = Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow")
 _RPD_DEVICE = r"^GPU\d+$"
 RECORDERS = (
@@ -99,7 +98,6 @@ def recast(
         "gpu_events": files("gpu_events"),
         "gpu": files("gpu"),
         "args": args,
-        "derived": DERIVED_NAMES.pattern,
     }
 
     def run(name: str, **more: object) -> None:
@@ -109,6 +107,10 @@ def recast(
 
     run("recast")
     if recorder.dialect == "xla":
+        from traceanalyzer.ingest.trace_events.xla_json import describe_slices
+        from traceanalyzer.ingest.xla.device import DERIVED_NAMES
+
+        known["derived"] = DERIVED_NAMES.pattern
         run("xla_slices")
         found = describe_slices(database, args, files("gpu_events"), losses)
         recorder = replace(recorder, **vars(found))

@@ -6,7 +6,6 @@ Names of the host's slices and operations of TPUs mean what they mean to the rea
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
 from traceanalyzer.ingest.xla.tpu import ProgramRuns, is_collective, moved_by, time_inside
 from traceanalyzer.ingest.xla.wire import Int
 
-_PROCESS = re.compile(r"(?:\S+ )?/(?:host|device):|Task Environment$")
 _DEVICES = r"""
 SELECT CAST(regexp_extract(process, '/device:[GT]PU:(\d{1,6})$', 1) AS INTEGER), contains(process, '/device:TPU:')
 FROM process_names
@@ -53,11 +51,6 @@ _TPU_NAMES = f"SELECT DISTINCT name, hlo_category, long_name {_TPU} ORDER BY nam
 _TPU_RUNS = """
 SELECT event_id, device, start_ns, start_ns + dur_ns AS end_ns FROM xla_slices WHERE on_tpu AND lane = 'XLA Modules'
 """
-
-
-def is_xla(processes: Collection[str]) -> bool:
-    """Return whether all processes have names of planes."""
-    return bool(processes) and all(_PROCESS.match(name) for name in processes)
 
 
 @dataclass(frozen=True)
