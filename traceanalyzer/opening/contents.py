@@ -159,7 +159,13 @@ def _wholes(
     opened_store: Store, traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]
 ) -> dict[Path, StoredTrace]:
     """Return, of each trace that is a cut copy of another, the longest one that holds all of its events."""
-    pairs = [(cut, whole) for cut in traces for whole in traces if _may_be_cut(cut, whole, recorded)]
+    of_rank: dict[int | None, list[StoredTrace]] = {}
+    for trace in traces:
+        of_rank.setdefault(trace.rank, []).append(trace)
+    unranked = of_rank.get(None, [])
+    alike: dict[int | None, Sequence[StoredTrace]] = {rank: [*own, *unranked] for rank, own in of_rank.items()}
+    alike[None] = traces
+    pairs = [(cut, whole) for cut in traces for whole in alike[cut.rank] if _may_be_cut(cut, whole, recorded)]
     if not pairs:
         return {}
     question = "\n".join(["cut copies", *(f"{cut.folder}\t{whole.folder}" for cut, whole in pairs)])
@@ -175,15 +181,17 @@ def _wholes(
 
 
 def _may_be_cut(cut: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, _Recorded]) -> bool:
-    """Return whether a trace may be the beginning of another; one cut before its clock's base counts from zero."""
+    """Return whether a trace may be the beginning of another of its rank, unless one of them has none.
+
+    A trace cut before its clock's base counts from zero.
+    """
     part, full = recorded[cut.folder], recorded[whole.folder]
     if part.event_count >= full.event_count or part.base_ns not in (None, full.base_ns):
         return False
     if part.first_ns is None or part.last_ns is None or full.first_ns is None or full.last_ns is None:
         return False
-    is_same = None in (cut.rank, whole.rank) or cut.rank == whole.rank
     start, end = (ns - (part.base_ns or 0) + (full.base_ns or 0) for ns in (part.first_ns, part.last_ns))
-    return is_same and part.host in (None, full.host) and full.first_ns <= start and end <= full.last_ns
+    return part.host in (None, full.host) and full.first_ns <= start and end <= full.last_ns
 
 
 # The position of an event in its file is its id, so that a copy's first events have those of the whole.
