@@ -7,6 +7,7 @@ which framework the program is written with, as the names in its trace show.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.unread_formats import unread_device_work
@@ -22,17 +24,19 @@ from traceanalyzer.schema import TableSchema, canonical_tables, parquet_options,
 
 CONTENT, ROLE, CAPTURE = "traceanalyzer.content", "traceanalyzer.role", "capture"
 UNREAD = "unread\n"
+_CODED = ["name", "category", "raw_category"]
 # Work that a capture may hold beside its launches: copies before it, and the profiler's own.
 _MOST_WORK_SHARE = 0.1
 _LEAST_CAPTURED_SHARE = 0.9
 # A capture by the calls of CUDA and HIP, or by PyTorch's function where the profiler left those out.
-_LAUNCHES_QUERY = """
+_BEGINS = r"^(cuda|cu|hip)StreamBeginCapture|torch/cuda/graphs\.py.*: capture_begin$"
+_LAUNCHES_QUERY = f"""
 WITH marks AS (
     SELECT
         thread_id,
         start_ns,
         CASE
-            WHEN regexp_matches(name, '^(cuda|cu|hip)StreamBeginCapture|torch/cuda/graphs.py.*: capture_begin$') THEN 1
+            WHEN regexp_matches(name, '{_BEGINS}') THEN 1
             WHEN regexp_matches(name, '^(cuda|cu|hip)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$') THEN 0
         END AS opens,
         regexp_matches(name, '^(cuda|cu|hip).*Launch.*Kernel') AS launches,
@@ -85,10 +89,8 @@ def _content(folder: Path) -> str:
 def _is_capture(folder: Path) -> bool:
     ops, slices = folder / "gpu_ops.parquet", folder / "host_slices.parquet"
     op_count, slice_count = _row_count(ops), _row_count(slices)
-    if slice_count == 0 or op_count > _MOST_WORK_SHARE * slice_count:
+    if slice_count == 0 or op_count > _MOST_WORK_SHARE * slice_count or not _names_any(slices, _BEGINS):
         return False
-    import duckdb
-
     with duckdb.connect() as connection:
         rows: list[tuple[Any, ...]] = connection.execute(_LAUNCHES_QUERY, {"slices": str(slices)}).fetchall()
     launches, captured, replays = rows[0]
@@ -101,16 +103,24 @@ def _unread_work(folder: Path) -> str:
     slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
     if _row_count(folder / "gpu_ops.parquet") or not _row_count(slices) or not _row_count(threads):
         return ""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        rows = connection.execute(
-            "SELECT DISTINCT process_name, CASE WHEN category = 'other' THEN raw_category END "
-            "FROM read_parquet($slices) JOIN read_parquet($threads) USING (thread_id)",
-            {"slices": str(slices), "threads": str(threads)},
-        ).fetchall()
-    known = unread_device_work((process for process, _ in rows), (category for _, category in rows))
+    named = _columns(threads, "thread_id", "process_name").columns
+    names = dict(zip(*(column.to_pylist() for column in named), strict=True))
+    rows = _columns(slices, "thread_id", "category", "raw_category")
+    of_threads = pc.unique(rows.column("thread_id")).to_pylist()
+    others = rows.filter(pc.equal(rows.column("category").cast(pa.string()), pa.scalar("other"))).column("raw_category")
+    known = unread_device_work((names.get(thread) for thread in of_threads), pc.unique(others).to_pylist())
     return UNREAD + "\n".join(known) if known else ""
+
+
+def _names_any(slices: Path, pattern: str) -> bool:
+    """Return whether the name of a slice matches a pattern; each name is looked at once."""
+    names = pc.unique(_columns(slices, "name").column("name"))
+    return any(re.search(pattern, name) for name in names.to_pylist() if name is not None)
+
+
+def _columns(file: Path, *names: str) -> pa.Table:
+    with pq.ParquetFile(file, read_dictionary=[name for name in names if name in _CODED]) as rows:
+        return rows.read(columns=list(names), use_threads=False)
 
 
 def _row_count(file: Path) -> int:
