@@ -295,7 +295,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "cudaMalloc around each launch": lambda: (
         (allocating(),),
         "alloc-in-steady-state",
-        "mostly cudaFree)",
+        "mostly cudaMalloc)",
         "PYTORCH_CUDA_ALLOC_CONF",
     ),
     "cudaMallocHost around each launch": lambda: (
