@@ -99,7 +99,7 @@ MANY_RANKS: tuple[Fault, ...] = (
             ),
         ),
         silent=("comm-straggler-wait",),
-        twin_tells=("sync-in-step",),
+        twin_tells=("sync-in-step", "host-stalls"),
     ),
     Fault(
         "17",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceanalyzer.ingest.trace_events.chunks import ChunkParser
+from traceanalyzer.ingest.trace_events.assemble import Assembler
 from traceanalyzer.opening import attributing
 from traceanalyzer.opening.ingesting import IngestTask
 from traceanalyzer.store.store import Store
@@ -40,10 +40,10 @@ class DyingWorkers(Executor):
 
 def run_dying(fn: Callable[[Any], Any], deaths: Path, always: str, task: Any) -> Any:
     """Run a task in this process, which may end meanwhile."""
-    publish, copy, write = Store._publish, ChunkParser._copy, attributing._write
+    publish, copy, write = Store._publish, Assembler._copy, attributing._write
 
-    def copied(parser: ChunkParser, *arguments: Any) -> None:
-        copy(parser, *arguments)
+    def copied(assembler: Assembler, *arguments: Any) -> None:
+        copy(assembler, *arguments)
         _die_at(deaths, "traces-within")
 
     def written(table: pa.Table, file: Path) -> None:
@@ -57,13 +57,13 @@ def run_dying(fn: Callable[[Any], Any], deaths: Path, always: str, task: Any) ->
         _die_at(deaths, f"{place}-after")
 
     Store._publish = published  # type: ignore[method-assign,assignment]
-    ChunkParser._copy = copied  # type: ignore[method-assign,assignment]
+    Assembler._copy = copied  # type: ignore[method-assign,assignment]
     attributing._write = written
     try:
         return fn(task)
     finally:
         Store._publish = publish  # type: ignore[method-assign]
-        ChunkParser._copy = copy  # type: ignore[method-assign]
+        Assembler._copy = copy  # type: ignore[method-assign]
         attributing._write = write
 
 

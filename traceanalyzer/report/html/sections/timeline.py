@@ -162,7 +162,7 @@ LaneKey = tuple[int, int | None]  # trace and device; None: the host
 
 
 @dataclass(frozen=True)
-class Frame:
+class TimeFrame:
     """Where time begins in each trace, and how it is cut into cells."""
 
     zeros: Mapping[int, int]
@@ -217,7 +217,7 @@ def section(source: PageSource) -> Part | None:
     return Part("timeline", "Timeline", filled("run_timeline.html", values), "Timeline", note, {"timeline": data})
 
 
-def frame_of(lanes: Sequence[Row]) -> Frame:
+def frame_of(lanes: Sequence[Row]) -> TimeFrame:
     """Return a frame in which the analyzed time of every trace begins at one place, as clocks of ranks differ."""
     begins: dict[int, int] = {}
     for lane in lanes:
@@ -227,7 +227,7 @@ def frame_of(lanes: Sequence[Row]) -> Frame:
     length_ns = max(lane["last_ns"] - zeros[lane["trace_id"]] for lane in lanes)
     count = min(max(CELLS // len(lanes), LEAST_CELLS), MOST_CELLS)
     cell_ns = max(-(-length_ns // count), 1)
-    return Frame(zeros, cell_ns, -(-length_ns // cell_ns))
+    return TimeFrame(zeros, cell_ns, -(-length_ns // cell_ns))
 
 
 def _lanes(
@@ -302,7 +302,7 @@ def _plain(
     }
 
 
-def _index(source: PageSource, frame: Frame, lanes: Sequence[LaneKey]) -> list[dict[str, Any]]:
+def _index(source: PageSource, frame: TimeFrame, lanes: Sequence[LaneKey]) -> list[dict[str, Any]]:
     """Return names with what they take, those with most time with where they run as long as there is room.
 
     Work on a device is `on` its lane, what the host does on those of its trace. A place is the number of a
@@ -345,7 +345,7 @@ def _digits(cells: Mapping[int, int]) -> str:
     return "".join(str(cells.get(cell, 0)) for cell in range(min(cells), max(cells) + 1))
 
 
-def _start(source: PageSource, frame: Frame) -> int | None:
+def _start(source: PageSource, frame: TimeFrame) -> int | None:
     """Return where the timeline begins in the trace; None: it has several."""
     if len(frame.zeros) > 1:
         return None
@@ -354,7 +354,7 @@ def _start(source: PageSource, frame: Frame) -> int | None:
     return None if first_ns is None else zero - int(first_ns)
 
 
-def _note(lanes: Sequence[Row], frame: Frame) -> str:
+def _note(lanes: Sequence[Row], frame: TimeFrame) -> str:
     what = "the thread that runs the steps" if lanes[0]["device"] is None else "from the first to the last GPU work"
     note = f"{what}; a column is {duration(frame.cell_ns)}; what lies outside the analyzed time is pale"
     if len(frame.zeros) > 1:
