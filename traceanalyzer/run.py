@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.answers.shown import ShownAnswer
     from traceanalyzer.attribution.replay.bounds import ScansOf
-    from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
+    from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening
     from traceanalyzer.rules import Explanation
-    from traceanalyzer.rules.diagnosis.ranks import Opening
     from traceanalyzer.settings.settings import Settings, SettingsFile
 
 
@@ -194,8 +193,8 @@ class Run:
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
         unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
+        from traceanalyzer.diagnosis import Opening
         from traceanalyzer.opening import kept_diagnosis
-        from traceanalyzer.rules.diagnosis.ranks import Opening
 
         project = self._project(settings)
         store = Store(self.store)

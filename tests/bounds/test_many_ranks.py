@@ -10,10 +10,10 @@ from report_diagnoses import many_ranks
 from workloads.wide_jobs import Planted, planted_job
 
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis, RankSteps, RunLedger, StandsOut
+from traceanalyzer.diagnosis import Diagnosis, Opening, RankSteps, RunLedger, StandsOut
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.rules.diagnosis.ranks import Opening, choose_opened
+from traceanalyzer.rules.diagnosis.ranks import choose_opened
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
 

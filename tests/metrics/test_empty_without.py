@@ -16,7 +16,7 @@ from traceanalyzer.query import engine
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 SAYING = sorted(name for name, metric in metrics().items() if metric.empty_without)
-RUNS = [path for path in sorted(SAMPLES.iterdir()) if path.is_dir()]
+RUNS = [path for path in sorted(SAMPLES.iterdir()) if path.is_dir() and path.name[0] != "_"]
 RUNS += [path for part in ("kineto", "nsys") for path in sorted((CORPUS / part).glob("*.*")) if path.suffix != ".md"]
 
 

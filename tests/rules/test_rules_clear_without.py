@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 RULES = load_rules(tests=False)
 FORMATS = ("kineto", "nsys", "xla", "amd")
 REAL = [path for part in FORMATS for path in sorted((CORPUS / part).glob("*.*")) if path.suffix not in (".md", ".csv")]
-SIMULATED = [path for path in sorted(SAMPLES.iterdir()) if path.is_dir()]
+SIMULATED = [path for path in sorted(SAMPLES.iterdir()) if path.is_dir() and path.name[0] != "_"]
 RUNS = [
     *(pytest.param(path, marks=[] if path.name == "slow_loader" else pytest.mark.check) for path in SIMULATED),
     *(pytest.param(path, marks=pytest.mark.check) for path in REAL),

@@ -30,9 +30,8 @@ from traceanalyzer.text.visible import become_utf8, visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
-    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.diagnosis import Diagnosis, Opening
     from traceanalyzer.report.diagnosis_blocks import Selection
-    from traceanalyzer.rules.diagnosis.ranks import Opening
     from traceanalyzer.run import Run
 
 EXIT_FINDING = 1
@@ -190,7 +189,7 @@ def diagnose(
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:
     """Return which ranks to quote evidence of."""
-    from traceanalyzer.rules.diagnosis.ranks import OPENED_RANKS, Opening
+    from traceanalyzer.diagnosis import OPENED_RANKS, Opening
 
     ranks: list[int] = []
     for part in listed.split(",") if listed is not None else ():

@@ -5,6 +5,7 @@ fixes and the order of these. `verdict` says what it comes to in a sentence, and
 """
 
 from traceanalyzer.diagnosis.diagnosis import (
+    OPENED_RANKS,
     SCHEMA_VERSION,
     CountedKernel,
     DeviceLedger,
@@ -15,6 +16,7 @@ from traceanalyzer.diagnosis.diagnosis import (
     KernelCounters,
     LeftOut,
     ModelDisagreement,
+    Opening,
     Override,
     RankSteps,
     Recording,
@@ -44,6 +46,7 @@ from traceanalyzer.diagnosis.findings import (
 
 __all__ = [
     "LIMIT_REACHED",
+    "OPENED_RANKS",
     "SCHEMA_VERSION",
     "SEVERITIES",
     "AttachedExplanation",
@@ -62,6 +65,7 @@ __all__ = [
     "KernelCounters",
     "LeftOut",
     "ModelDisagreement",
+    "Opening",
     "Outcome",
     "Override",
     "PlannedFix",

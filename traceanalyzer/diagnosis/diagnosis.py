@@ -322,3 +322,15 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         return display().diagnosis_in_notebook(self)
+
+
+# Runs of so many ranks are opened whole.
+OPENED_RANKS = 64
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How many ranks are opened at most, or which: by default those of which a report says most."""
+
+    most: int = OPENED_RANKS
+    ranks: tuple[int, ...] = ()

@@ -220,7 +220,8 @@ def _cut_pairs(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) ->
 
     def named(folder: Path, name: str, *, with_threads: bool) -> dict[str, object]:
         files = {"slices": "host_slices", "ops": "gpu_ops"} | ({"threads": "threads"} if with_threads else {})
-        paths = {f"{key}_{name}": str(folder / f"{table}.parquet") for key, table in files.items()}
+        # A table may lie in several files.
+        paths = {f"{key}_{name}": sorted(map(str, folder.glob(f"{table}*.parquet"))) for key, table in files.items()}
         return {**paths, f"base_{name}": bases[folder]}
 
     with duckdb.connect() as database:

@@ -20,7 +20,7 @@ from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
-    from traceanalyzer.rules.diagnosis.ranks import Opening
+    from traceanalyzer.diagnosis import Opening
     from traceanalyzer.settings.settings import Settings
 
 

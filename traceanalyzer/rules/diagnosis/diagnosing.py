@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from traceanalyzer import attribution
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Opening
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
@@ -35,7 +35,7 @@ from traceanalyzer.rules.diagnosis.firing import (
     run_blocker,
 )
 from traceanalyzer.rules.diagnosis.planning import plan_fixes
-from traceanalyzer.rules.diagnosis.ranks import Opening, check_ranks, join_ranks, read_recordings, with_recordings
+from traceanalyzer.rules.diagnosis.ranks import check_ranks, join_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.weighing import clear_behind_other_devices, measure_run_savings, with_lower_bounds
 from traceanalyzer.rules.evaluation import sandbox

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,16 @@ import duckdb
 import numpy as np
 
 from traceanalyzer.attribution.buckets import Ints
-from traceanalyzer.diagnosis import DeviceLedger, Finding, RankSteps, Recording, RunLedger, Screening, StandsOut
+from traceanalyzer.diagnosis import (
+    DeviceLedger,
+    Finding,
+    Opening,
+    RankSteps,
+    Recording,
+    RunLedger,
+    Screening,
+    StandsOut,
+)
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -245,18 +254,8 @@ def pooled_ledger(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> RunLedger 
     return RunLedger(sum(ranks.values()), steps, tuple(in_order), tuple(ranks.items()), len(run.pooled))
 
 
-# Runs of so many ranks are opened whole.
-OPENED_RANKS = 64
 _LEAST_OWNED_SHARE = 0.01
 _MOST_OUTLIERS = 8
-
-
-@dataclass(frozen=True)
-class Opening:
-    """How many ranks are opened at most, or which: by default those of which a report says most."""
-
-    most: int = OPENED_RANKS
-    ranks: tuple[int, ...] = ()
 
 
 def choose_opened(

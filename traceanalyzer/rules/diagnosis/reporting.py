@@ -20,6 +20,7 @@ from traceanalyzer.diagnosis import (
     HostFunction,
     HostLedger,
     KernelClass,
+    Opening,
     Outcome,
     Recording,
     RunLedger,
@@ -42,7 +43,7 @@ from traceanalyzer.rules.diagnosis.findings import (
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.planning import Planned
-from traceanalyzer.rules.diagnosis.ranks import Opening, choose_opened, judged_ledgers, pooled_ledger, rank_steps
+from traceanalyzer.rules.diagnosis.ranks import choose_opened, judged_ledgers, pooled_ledger, rank_steps
 from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.run_savings import selected_over_all
