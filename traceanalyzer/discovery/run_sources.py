@@ -16,7 +16,6 @@ from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
-from traceanalyzer.ingest.amd.csv_processes import leader_of
 from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester, NcuReportIngester
 from traceanalyzer.ingest.unread_formats import read_head
 
@@ -70,7 +69,11 @@ def find_run(inputs: Sequence[Path]) -> RunSources:
 
 def _is_read_with(source: Path, ingester: Ingester, read: set[Path]) -> bool:
     """Return whether another source of the run stands for this table, too."""
-    leader = leader_of(source) if isinstance(ingester, OneTableIngester) else None
+    leader = None
+    if isinstance(ingester, OneTableIngester):
+        from traceanalyzer.ingest.amd.csv_processes import leader_of
+
+        leader = leader_of(source)
     return leader is not None and leader != source and leader.resolve() in read
 
 

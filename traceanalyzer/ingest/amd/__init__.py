@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.amd.csv_processes import leader_of, table_kind
 
 if TYPE_CHECKING:
     from traceanalyzer.ingest.amd.recording import ProcessRecording
@@ -35,7 +34,11 @@ class AmdIngester:
         """Return whether a file is of one of them, by its content."""
         container = _container(head, path)
         # Of tables that belong together, one stands for all.
-        return leader_of(path) == path if container == "csv" else container is not None
+        if container != "csv":
+            return container is not None
+        from traceanalyzer.ingest.amd.csv_processes import leader_of
+
+        return leader_of(path) == path
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every process of the file into a subfolder of `folder`; see Ingester."""
@@ -69,12 +72,22 @@ class OneTableIngester(AmdIngester):
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether a file is a table of work, calls or counters."""
-        return path.is_file() and _container(head, path) == "csv" and leader_of(path) is not None
+        if not path.is_file() or _container(head, path) != "csv":
+            return False
+        from traceanalyzer.ingest.amd.csv_processes import leader_of
+
+        return leader_of(path) is not None
+
+
+def _is_table(head: bytes) -> bool:
+    from traceanalyzer.ingest.amd.csv_processes import table_kind
+
+    return table_kind(head) is not None
 
 
 def _container(head: bytes, path: Path) -> str | None:
     """Return what a file is: json, csv, rocpd or rpd; None: none of them."""
-    if path.name.lower().endswith(".csv") and table_kind(head) is not None:
+    if path.name.lower().endswith(".csv") and _is_table(head):
         return "csv"
     if _TOOL.match(head):
         return "json"

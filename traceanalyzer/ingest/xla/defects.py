@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # defect → (severity, what it means and what to do)
 KINDS = {
@@ -76,6 +78,8 @@ class ProfileDefects:
 
     def table(self) -> pa.Table:
         """Return the rows of the canonical table."""
+        import pyarrow as pa
+
         kinds = sorted(self.counts)
         return pa.table(
             {
