@@ -115,7 +115,7 @@ def test_what_is_not_for_people_is_seen() -> None:
 
 
 def check_screen(text: str) -> None:
-    """Hold a report to words for people, and to names that a table tells apart."""
+    """Assert that a report shows no codes, and no two equal names in one table."""
     assert _NOT_FOR_PEOPLE.findall(text) == []
     for table in text.split("\n\n"):
         names = re.findall(r"^ +(\S.*?…\S*) {2,}(?=[\d<])", table, re.MULTILINE)

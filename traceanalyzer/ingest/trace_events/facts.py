@@ -92,13 +92,8 @@ def recast(
 
     Returns the recorder with what its events say about it.
     """
-    known: dict[str, object] = {
-        "other": files("other"),
-        "host": files("host"),
-        "gpu_events": files("gpu_events"),
-        "gpu": files("gpu"),
-        "args": args,
-    }
+    known: dict[str, object] = {part: files(part) for part in ("other", "host", "gpu_events", "gpu")}
+    known["args"] = args
 
     def run(name: str, **more: object) -> None:
         for statement in duckdb.extract_statements(sql(f"dialects/{name}")):

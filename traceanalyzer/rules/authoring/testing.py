@@ -246,7 +246,7 @@ def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
 
 
 def _decides(rule: Rule, verdict: Verdict) -> bool:
-    """Return whether a rule's own conditions found something, or why it cannot be told."""
+    """Return whether a rule fired, or abstained for a reason of its own."""
     return verdict.state == FIRED or verdict.reason in {"unknown", *(item.reason for item in rule.abstain)}
 
 

@@ -90,7 +90,7 @@ class SharedMetrics:
         self._replaced = replaced
 
     def make_for(self, read: Iterable[str]) -> None:
-        """Make a table of each metric among those that a text reads, or that one of these reads, and that is none."""
+        """Make tables of the shared metrics that are read, by name or by other metrics, and are views so far."""
         if not self._waiting:
             return
         below = with_those_below(read)
