@@ -17,9 +17,7 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             NOT contains(signatures.operator, '_scaled_dot_product_') AS has_heads_last,
             CASE WHEN contains(signatures.operator, 'backward') THEN 1 ELSE 0 END AS q_place,
             concrete[mask_at + 1] AS mask,
-            bias_at AS bias_place,
-            ends_at AS ends_place,
-            longest_at AS longest_place,
+            bias_at AS bias_place, ends_at AS ends_place, longest_at AS longest_place,
             -- A window follows the mask: how many keys before and behind a query. Other numbers there are real.
             CASE
                 WHEN is_package

@@ -43,8 +43,7 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
         SELECT
             *,
             coalesce(
-                gradient,
-                out_dims,
+                gradient, out_dims,
                 [x[1], if(transposed, w[2] * group_count, w[1])] || [
                     CASE
                         WHEN transposed
@@ -78,8 +77,7 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
     SELECT
         signature_id,
         CAST(CASE WHEN is_backward THEN once * (CAST(mask[1] AS INTEGER) + CAST(mask[2] AS INTEGER)) ELSE once END AS HUGEINT) AS flops,
-        flops AS flops_unmasked,
-        flops AS once_flops,
+        flops AS flops_unmasked, flops AS once_flops,
         CAST(
             CASE
                 WHEN is_backward

@@ -19,16 +19,8 @@ CREATE OR REPLACE MACRO duration_summary(durations) AS TABLE (
         GROUP BY file, key
     )
     SELECT
-        file AS trace,
-        file_rank AS rank,
-        key,
+        file AS trace, file_rank AS rank, key,
         round_half_up(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
-        sum_ns,
-        row_count,
-        mean_ns,
-        median_ns,
-        min_ns,
-        max_ns,
-        stddev_ns
+        sum_ns, row_count, mean_ns, median_ns, min_ns, max_ns, stddev_ns
     FROM sums
 );

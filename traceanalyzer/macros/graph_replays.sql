@@ -3,10 +3,7 @@
 -- before there are metrics.
 CREATE OR REPLACE MACRO graph_replays() AS TABLE
 WITH calls AS (
-    SELECT
-        trace_id,
-        slice_id,
-        start_ns
+    SELECT trace_id, slice_id, start_ns
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
       AND contains(name, 'GraphLaunch')
@@ -29,8 +26,7 @@ owned AS (
 ),
 recorded AS MATERIALIZED (
     SELECT
-        trace_id,
-        launch_id,
+        trace_id, launch_id,
         arg_min(device, start_ns) AS device,
         any_value(CAST(graph_id AS VARCHAR)) AS graph_id,
         string_agg(coalesce(name, ''), chr(10) ORDER BY start_ns, op_id) || chr(10) AS names,
@@ -44,9 +40,7 @@ recorded AS MATERIALIZED (
 ),
 contents AS MATERIALIZED (
     SELECT
-        trace_id,
-        device,
-        names,
+        trace_id, device, names,
         any_value(op_count) AS op_count,
         count(*) AS launch_count,
         CAST(avg(end_ns - start_ns) AS BIGINT) AS span_ns
@@ -57,9 +51,7 @@ contents AS MATERIALIZED (
 -- Of contents that are beginnings of others, the most frequent of those, the longest first.
 beginnings AS (
     SELECT
-        part.trace_id,
-        part.device,
-        part.names,
+        part.trace_id, part.device, part.names,
         arg_max(whole.names, (whole.launch_count, whole.op_count)) AS whole_names,
         arg_max(whole.span_ns, (whole.launch_count, whole.op_count)) - any_value(part.span_ns) AS missing_ns
     FROM contents AS part
@@ -73,8 +65,7 @@ beginnings AS (
 -- A call that waits for the device, or for a stream of it, and returns then: nothing was missing.
 waits AS (
     SELECT
-        trace_id,
-        start_ns,
+        trace_id, start_ns,
         start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
@@ -82,10 +73,7 @@ waits AS (
       AND trace_id IN (SELECT trace_id FROM beginnings)
 ),
 followed AS (
-    SELECT
-        short.trace_id,
-        short.launch_id,
-        short.whole_names
+    SELECT short.trace_id, short.launch_id, short.whole_names
     FROM (
         SELECT recorded.*, beginnings.whole_names, beginnings.missing_ns, calls.start_ns AS launched_ns
         FROM recorded
@@ -119,8 +107,7 @@ work AS (
 ),
 usual AS (
     SELECT
-        trace_id,
-        graph,
+        trace_id, graph,
         -- Without ids, a graph has as many operations as the longest of its launches.
         if(bool_or(graph_id IS NOT NULL), mode(op_count ORDER BY op_count DESC), max(op_count)) AS op_count
     FROM work
@@ -128,8 +115,7 @@ usual AS (
 ),
 typical AS (
     SELECT
-        work.trace_id,
-        work.graph,
+        work.trace_id, work.graph,
         quantile_disc({'span_ns': work.end_ns - work.start_ns, 'launch_id': work.launch_id}, 0.5).launch_id AS launch_id
     FROM work
     JOIN usual USING (trace_id, graph, op_count)

@@ -2,8 +2,7 @@
 CREATE OR REPLACE MACRO interval_gaps(intervals) AS TABLE (
     WITH islands AS (
         SELECT
-            key,
-            end_ns AS start_ns,
+            key, end_ns AS start_ns,
             lead(start_ns) OVER (PARTITION BY key ORDER BY start_ns) AS end_ns
         FROM interval_merge(intervals)
     )

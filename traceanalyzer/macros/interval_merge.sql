@@ -4,8 +4,7 @@
 CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
     WITH reached AS (
         SELECT
-            key,
-            start_ns,
+            key, start_ns,
             max(end_ns) OVER (timeline ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns,
             max(end_ns) OVER (timeline ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS last_ns
         FROM query_table(intervals)
@@ -19,8 +18,7 @@ CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
         WHERE coalesce(reached_ns < start_ns, TRUE)
     )
     SELECT
-        key,
-        start_ns,
+        key, start_ns,
         coalesce(lead(reached_ns) OVER (PARTITION BY key ORDER BY start_ns), last_ns) AS end_ns
     FROM heads
 );

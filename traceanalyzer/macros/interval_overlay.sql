@@ -21,8 +21,7 @@ CREATE OR REPLACE MACRO interval_overlay(first_set, second_set) AS TABLE (
     ),
     stretches AS (
         SELECT
-            key,
-            at_ns AS start_ns,
+            key, at_ns AS start_ns,
             lead(at_ns) OVER later AS end_ns,
             sum(first_open) OVER later AS first_open,
             sum(second_open) OVER later AS second_open
@@ -30,9 +29,7 @@ CREATE OR REPLACE MACRO interval_overlay(first_set, second_set) AS TABLE (
         WINDOW later AS (PARTITION BY key ORDER BY at_ns)
     )
     SELECT
-        key,
-        start_ns,
-        end_ns,
+        key, start_ns, end_ns,
         first_open > 0 AS in_first,
         second_open > 0 AS in_second
     FROM stretches

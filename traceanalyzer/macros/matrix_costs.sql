@@ -62,8 +62,7 @@ CREATE OR REPLACE MACRO matrix_costs(signatures) AS TABLE (
     SELECT
         signature_id,
         CAST(2 * CAST(rows_of_all AS HUGEINT) * columns * length AS HUGEINT) AS flops,
-        flops AS flops_unmasked,
-        flops AS once_flops,
+        flops AS flops_unmasked, flops AS once_flops,
         CAST(
             CAST(element_count(lhs) AS HUGEINT) * lhs_bytes
             + CAST(element_count(rhs) AS HUGEINT) * rhs_bytes

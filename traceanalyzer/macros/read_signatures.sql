@@ -8,9 +8,7 @@ CREATE OR REPLACE MACRO read_signatures(signatures) AS TABLE (
         SELECT
             row_number() OVER () AS signature_id,
             signatures.*,
-            models.reads,
-            models.writes,
-            models.mask_place,
+            models.reads, models.writes, models.mask_place,
             json_extract(input_shapes, '$[*]') AS dims,
             TRY_CAST(input_types AS VARCHAR[]) AS types,
             json_extract_string(concrete_inputs, '$[*]') AS concrete,

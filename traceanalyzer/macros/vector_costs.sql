@@ -61,8 +61,7 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
             list_max([len(input.shape) FOR input IN inputs]) AS axis_count,
             list_max([input.kind FOR input IN inputs]) AS kind
         FROM read_inputs
-        WHERE len(inputs) > 0
-          AND NOT list_contains([input.shape IS NULL FOR input IN inputs], TRUE)
+        WHERE len(inputs) > 0 AND NOT list_contains([input.shape IS NULL FOR input IN inputs], TRUE)
     ),
     -- What an operator writes, as a number of elements and their size.
     outputs AS (

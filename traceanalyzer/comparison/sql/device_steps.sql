@@ -1,9 +1,6 @@
 -- One row per trace and device with GPU work: the lengths of its kept steps in the order in which they ran.
 SELECT
-    traces.trace,
-    windows.device,
-    windows.mode,
-    windows.step_source,
+    traces.trace, windows.device, windows.mode, windows.step_source,
     coalesce(
         list(steps.end_ns - steps.start_ns ORDER BY steps.start_ns, steps.step) FILTER (WHERE steps.kept), []
     ) AS steps_ns

@@ -13,24 +13,12 @@ WITH versions AS (
     GROUP BY trace_id
 )
 SELECT
-    traces.format,
-    traces.recorder,
-    traces.framework,
-    traces.vendor AS trace_vendor,
-    traces.world_size,
+    traces.format, traces.recorder, traces.framework, traces.vendor AS trace_vendor, traces.world_size,
     traces.rank,
     CASE WHEN traces.first_ns > 946684800000000000 THEN traces.first_ns END AS taken_ns,  -- a clock, not a count from 0
-    traces.truncated,
-    traces.has_shapes,
-    traces.has_stacks,
-    traces.has_memory,
-    traces.has_sync_events,
+    traces.truncated, traces.has_shapes, traces.has_stacks, traces.has_memory, traces.has_sync_events,
     versions.* EXCLUDE (trace_id),
-    devices.device,
-    devices.name AS gpu,
-    devices.vendor,
-    devices.sm_count,
-    devices.memory_bytes,
+    devices.device, devices.name AS gpu, devices.vendor, devices.sm_count, devices.memory_bytes,
     windows.device IS NOT NULL AS has_work
 FROM traces
 LEFT JOIN versions USING (trace_id)

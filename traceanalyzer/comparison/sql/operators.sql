@@ -8,8 +8,7 @@ WITH spans AS (
 ),
 numbered AS (
     SELECT
-        trace_id,
-        start_ns,
+        trace_id, start_ns,
         start_ns + dur_ns AS end_ns,
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) AS position,
         count(*) OVER (PARTITION BY trace_id) AS step_count

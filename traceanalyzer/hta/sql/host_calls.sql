@@ -1,7 +1,6 @@
 -- One row per operator and per call of a runtime or driver, in file order.
 SELECT
-    slice_id,
-    thread_id,
+    slice_id, thread_id,
     regexp_replace(name, '_v[0-9]+$', '') AS name,
     start_ns,
     start_ns + dur_ns AS end_ns,

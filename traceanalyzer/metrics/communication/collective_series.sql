@@ -20,18 +20,12 @@
 --   dur_ns           BIGINT   duration of the kernel
 WITH launched AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.op_id,
-        ops.is_comm,
-        ops.start_ns,
-        calls.start_ns AS launch_ns,
+        ops.trace_id, ops.device, ops.op_id, ops.is_comm, ops.start_ns, calls.start_ns AS launch_ns,
         calls.start_ns + calls.dur_ns AS launch_end_ns,
         -- Over hundred thousand rows, DuckDB takes fifty times as long for a count with a filter.
         CAST(sum(CASE WHEN ops.is_comm THEN 0 ELSE 1 END) OVER issued AS BIGINT) AS compute_count
     FROM gpu_ops AS ops
-    JOIN host_slices AS calls
-      ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     SEMI JOIN collectives AS comm ON comm.trace_id = ops.trace_id AND comm.device = ops.device
     WHERE ops.kind = 'kernel'
     WINDOW issued AS (
@@ -41,20 +35,11 @@ WITH launched AS (
     )
 )
 SELECT
-    comm.trace,
-    comm.rank,
-    comm.device,
-    comm.trace_id,
-    comm.op_id,
-    comm.collective_kind,
-    comm.size_bytes,
+    comm.trace, comm.rank, comm.device, comm.trace_id, comm.op_id, comm.collective_kind, comm.size_bytes,
     launched.compute_count - lag(launched.compute_count) OVER (
         PARTITION BY comm.trace_id, comm.device ORDER BY launched.launch_ns, comm.start_ns, comm.op_id
     ) AS kernels_before,
-    launched.launch_ns,
-    launched.launch_end_ns,
-    comm.start_ns,
-    comm.dur_ns
+    launched.launch_ns, launched.launch_end_ns, comm.start_ns, comm.dur_ns
 FROM collectives AS comm
 JOIN launched USING (trace_id, op_id)
 ORDER BY comm.trace_id, comm.device, launched.launch_ns, comm.start_ns, comm.op_id

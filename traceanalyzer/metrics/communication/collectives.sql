@@ -93,24 +93,10 @@ moved AS (
     FROM sizes
 )
 SELECT
-    trace,
-    rank,
-    moved.device,
-    moved.stream,
-    moved.trace_id,
-    moved.op_id,
+    trace, rank, moved.device, moved.stream, moved.trace_id, moved.op_id,
     CASE WHEN moved.start_ns < steps.end_ns THEN steps.step END AS step,
-    moved.name,
-    collective,
-    collective_kind,
-    group_name,
-    group_desc,
-    group_size,
-    comm_seq,
-    comm_dtype,
-    payload_bytes AS size_bytes,
-    moved.start_ns,
-    moved.dur_ns,
+    moved.name, collective, collective_kind, group_name, group_desc, group_size, comm_seq, comm_dtype,
+    payload_bytes AS size_bytes, moved.start_ns, moved.dur_ns,
     payload_bytes * 1e9 / nullif(moved.dur_ns, 0) AS algorithm_bytes_per_s,
     bus_factor * payload_bytes * 1e9 / nullif(moved.dur_ns, 0) AS bus_bytes_per_s
 FROM moved

@@ -25,12 +25,7 @@ WITH charged AS (
     GROUP BY trace_id, blame_id
 )
 SELECT
-    trace,
-    rank,
-    device,
-    gpu_op_steps.step,
-    kept,
-    collective_kind AS name,
+    trace, rank, device, gpu_op_steps.step, kept, collective_kind AS name,
     coalesce(nullif(group_desc, ''), group_name) AS group_desc,
     group_size,
     count(*) AS call_count,

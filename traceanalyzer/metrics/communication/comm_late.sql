@@ -19,9 +19,7 @@ WITH members AS (
     WHERE transfer_ns IS NOT NULL
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    members.group_key,
+    traces.trace, traces.rank, members.group_key,
     count(*) AS matched_count,
     CAST(coalesce(sum(members.wait_ns), 0) AS BIGINT) AS wait_sum_ns,
     count(*) FILTER (WHERE members.last_trace_id = members.trace_id) AS last_count,

@@ -25,10 +25,7 @@ WITH compute AS (
 ),
 islands AS (
     SELECT
-        key.trace_id AS trace_id,
-        key.device AS device,
-        start_ns,
-        end_ns,
+        key.trace_id AS trace_id, key.device AS device, start_ns, end_ns,
         -- Compute time of the device before this stretch.
         coalesce(sum(end_ns - start_ns) OVER (
             PARTITION BY key.trace_id, key.device
@@ -44,13 +41,7 @@ ends AS (
     FROM collectives AS kernels
 )
 SELECT
-    ends.trace,
-    ends.rank,
-    ends.device,
-    ends.trace_id,
-    ends.op_id,
-    ends.collective_kind,
-    ends.start_ns,
+    ends.trace, ends.rank, ends.device, ends.trace_id, ends.op_id, ends.collective_kind, ends.start_ns,
     ends.dur_ns,
     CAST(
         coalesce(last.before_ns + least(ends.end_ns, last.end_ns) - last.start_ns, 0)

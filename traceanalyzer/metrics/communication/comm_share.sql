@@ -20,11 +20,7 @@ WITH counts AS (
     GROUP BY trace, device
 )
 SELECT
-    trace,
-    rank,
-    device,
-    comm_kernel_count,
-    comm_ns,
+    trace, rank, device, comm_kernel_count, comm_ns,
     comm_ns / nullif(span_ns, 0) AS comm_share,
     exposed_comm_ns,
     exposed_comm_ns / nullif(span_ns, 0) AS exposed_comm_share,

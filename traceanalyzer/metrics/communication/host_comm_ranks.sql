@@ -23,8 +23,7 @@
 --                             next-slowest, or less the mean, where that is more
 WITH spent AS (
     SELECT
-        windows.trace_id,
-        windows.device,
+        windows.trace_id, windows.device,
         any_value(windows.window_ns) AS window_ns,
         CAST(coalesce(sum(rows.dur_ns) FILTER (WHERE rows.bucket = 'host.comm_cpu'), 0) AS BIGINT) AS wait_ns,
         CAST(coalesce(sum(rows.dur_ns) FILTER (WHERE rows.bucket = 'compute'), 0) AS BIGINT) AS compute_ns,
@@ -38,8 +37,7 @@ WITH spent AS (
 ),
 calls AS (
     SELECT
-        windows.trace_id,
-        windows.device,
+        windows.trace_id, windows.device,
         count(*) AS call_count
     FROM attribution.windows AS windows
     JOIN canonical.host_slices AS slices
@@ -53,8 +51,7 @@ calls AS (
 ),
 kernels AS (
     SELECT
-        windows.trace_id,
-        windows.device,
+        windows.trace_id, windows.device,
         count(*) AS kernel_count
     FROM attribution.windows AS windows
     JOIN canonical.gpu_ops AS ops
@@ -67,8 +64,7 @@ kernels AS (
 ),
 ranks AS (
     SELECT
-        traces.trace,
-        traces.rank,
+        traces.trace, traces.rank,
         spent.*,
         spent.window_ns - spent.wait_ns AS own_ns,
         calls.call_count,
@@ -92,20 +88,9 @@ slowest AS (
        AND min(call_count) >= greatest(10, 0.8 * max(call_count))
 )
 SELECT
-    ranks.trace,
-    ranks.rank,
-    ranks.device,
-    ranks.trace_id,
-    ranks.window_ns,
-    ranks.call_count,
-    ranks.kernel_count,
-    ranks.wait_ns,
-    ranks.own_ns,
-    ranks.compute_ns,
-    ranks.host_ns,
-    slowest.slowest_rank,
-    slowest.least_wait_ns,
-    slowest.uneven_ns
+    ranks.trace, ranks.rank, ranks.device, ranks.trace_id, ranks.window_ns, ranks.call_count,
+    ranks.kernel_count, ranks.wait_ns, ranks.own_ns, ranks.compute_ns, ranks.host_ns, slowest.slowest_rank,
+    slowest.least_wait_ns, slowest.uneven_ns
 FROM ranks
 CROSS JOIN slowest
 ORDER BY ranks.trace_id, ranks.device

@@ -28,10 +28,7 @@ WITH comm AS (
 ),
 islands AS (
     SELECT
-        key.trace_id AS trace_id,
-        key.device AS device,
-        start_ns,
-        end_ns,
+        key.trace_id AS trace_id, key.device AS device, start_ns, end_ns,
         coalesce(sum(end_ns - start_ns) OVER (
             PARTITION BY key.trace_id, key.device
             ORDER BY start_ns
@@ -41,12 +38,7 @@ islands AS (
 ),
 kernels AS (
     SELECT
-        kernels.trace,
-        kernels.rank,
-        kernels.trace_id,
-        kernels.device,
-        kernels.op_id,
-        kernels.name,
+        kernels.trace, kernels.rank, kernels.trace_id, kernels.device, kernels.op_id, kernels.name,
         kernels.start_ns,
         kernels.start_ns + kernels.dur_ns AS end_ns,
         kernels.dur_ns,
@@ -77,9 +69,7 @@ placed AS (
 ),
 compared AS (
     SELECT
-        trace_id,
-        device,
-        equal_id,
+        trace_id, device, equal_id,
         count(*) FILTER (WHERE beside_ns = 0) AS alone_count,
         count(*) FILTER (WHERE beside_ns >= 0.8 * dur_ns) AS beside_count,
         median(dur_ns) FILTER (WHERE beside_ns = 0) AS alone_ns,
@@ -93,20 +83,10 @@ compared AS (
     GROUP BY trace_id, device, equal_id
 )
 SELECT
-    placed.trace,
-    placed.rank,
-    placed.device,
-    placed.trace_id,
-    placed.op_id,
-    placed.name,
-    placed.start_ns,
+    placed.trace, placed.rank, placed.device, placed.trace_id, placed.op_id, placed.name, placed.start_ns,
     placed.dur_ns,
     placed.beside_ns / nullif(placed.dur_ns, 0) AS beside_share,
-    compared.alone_ns,
-    compared.alone_count,
-    compared.beside_count,
-    compared.slowdown,
-    compared.is_apart
+    compared.alone_ns, compared.alone_count, compared.beside_count, compared.slowdown, compared.is_apart
 FROM placed
 JOIN compared USING (trace_id, device, equal_id)
 WHERE placed.beside_ns > 0

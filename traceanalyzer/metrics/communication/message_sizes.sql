@@ -12,10 +12,7 @@
 --   size_bytes       BIGINT   their bytes, as in collectives
 --   sum_ns           BIGINT   sum of their durations, waits for other ranks included
 SELECT
-    trace,
-    rank,
-    device,
-    collective_kind,
+    trace, rank, device, collective_kind,
     -- The number of binary digits: the logarithm of a number one below a power of two would round up to that power.
     CASE WHEN size_bytes > 0 THEN (len(ltrim(CAST(CAST(size_bytes AS BIT) AS VARCHAR), '0')) - 1)::INTEGER END AS log2_bytes,
     count(*) AS message_count,

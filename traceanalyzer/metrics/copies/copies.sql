@@ -42,15 +42,12 @@ sums AS (
     GROUP BY key
 )
 SELECT
-    trace,
-    rank,
+    trace, rank,
     sums.key.device AS device,
     sums.key.copy_kind AS copy_kind,
     sums.key.src_kind AS src_kind,
     sums.key.dst_kind AS dst_kind,
-    copy_count,
-    sums.size_bytes,
-    sum_ns,
+    copy_count, sums.size_bytes, sum_ns,
     coalesce(busy_ns, 0) AS busy_ns,
     max_ns,
     sums.size_bytes * 1e9 / nullif(sized_ns, 0) AS bandwidth_bytes_per_s

@@ -24,12 +24,7 @@ WITH charged AS (
     GROUP BY trace_id, blame_id
 )
 SELECT
-    trace,
-    rank,
-    ops.device,
-    step,
-    kept,
-    ops.name,
+    trace, rank, ops.device, step, kept, ops.name,
     count(*) AS call_count,
     TRY_CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
     count(ops.size_bytes) AS sized_count,

@@ -27,12 +27,7 @@ WITH moves AS (
 ),
 placed AS (
     SELECT
-        moves.trace_id,
-        moves.device,
-        moves.kind,
-        moves.copy_kind,
-        moves.size_bytes,
-        moves.fault_count,
+        moves.trace_id, moves.device, moves.kind, moves.copy_kind, moves.size_bytes, moves.fault_count,
         CASE WHEN moves.kind = 'move' THEN moves.dur_ns END AS move_ns,
         CASE WHEN kernels.start_ns + kernels.dur_ns > moves.start_ns THEN kernels.op_id END AS op_id
     FROM moves
@@ -42,11 +37,7 @@ placed AS (
        AND kernels.start_ns <= moves.start_ns
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    placed.device,
-    placed.trace_id,
-    placed.op_id,
+    traces.trace, traces.rank, placed.device, placed.trace_id, placed.op_id,
     any_value(ops.name) AS name,
     any_value(ops.dur_ns) AS dur_ns,
     count(*) FILTER (WHERE placed.kind = 'move') AS move_count,
@@ -56,7 +47,6 @@ SELECT
     sum(placed.fault_count)::BIGINT AS fault_count
 FROM placed
 JOIN traces USING (trace_id)
-LEFT JOIN gpu_ops AS ops
-       ON ops.trace_id = placed.trace_id AND ops.op_id = placed.op_id
+LEFT JOIN gpu_ops AS ops ON ops.trace_id = placed.trace_id AND ops.op_id = placed.op_id
 GROUP BY traces.trace, traces.rank, placed.device, placed.trace_id, placed.op_id
 ORDER BY placed.trace_id, placed.device, placed.op_id

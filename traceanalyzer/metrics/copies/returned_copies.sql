@@ -14,10 +14,7 @@
 --   returned_bytes  HUGEINT  part of them that was copied to the host before
 WITH copies AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.copy_kind,
-        ops.size_bytes,
+        ops.trace_id, ops.device, ops.copy_kind, ops.size_bytes,
         row_number() OVER (
             PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes, ops.copy_kind
             ORDER BY ops.start_ns, ops.op_id
@@ -35,10 +32,7 @@ WITH copies AS (
     WHERE steps.kept AND ops.copy_kind IN ('DtoH', 'HtoD') AND ops.size_bytes >= 1048576
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    copies.device,
-    copies.trace_id,
+    traces.trace, traces.rank, copies.device, copies.trace_id,
     coalesce(sum(copies.size_bytes) FILTER (WHERE copies.copy_kind = 'HtoD'), 0) AS copied_bytes,
     coalesce(sum(copies.size_bytes) FILTER (WHERE copies.copy_kind = 'HtoD' AND copies.nth <= copies.down_count), 0) AS returned_bytes
 FROM copies

@@ -21,8 +21,7 @@
 WITH small AS (
     SELECT trace_id, op_id
     FROM gpu_ops
-    WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD')
-      AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
+    WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
 ),
 waited AS (
     SELECT DISTINCT trace_id, wait_id
@@ -30,18 +29,12 @@ waited AS (
 ),
 launched AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.op_id,
-        ops.size_bytes,
-        ops.start_ns,
-        calls.start_ns AS called_ns,
+        ops.trace_id, ops.device, ops.op_id, ops.size_bytes, ops.start_ns, calls.start_ns AS called_ns,
         CASE
             WHEN small.op_id IS NOT NULL AND waited.wait_id IS NULL THEN ops.copy_kind
         END AS small_kind
     FROM gpu_ops AS ops
-    JOIN host_slices AS calls
-      ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     LEFT JOIN waited
            ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
     LEFT JOIN small
@@ -78,17 +71,10 @@ counted_runs AS (
     FROM runs
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    counted_runs.trace_id,
-    counted_runs.device,
-    counted_runs.op_id,
-    counted_runs.small_kind AS copy_kind,
-    counted_runs.size_bytes,
-    counted_runs.start_ns,
+    traces.trace, traces.rank, counted_runs.trace_id, counted_runs.device, counted_runs.op_id,
+    counted_runs.small_kind AS copy_kind, counted_runs.size_bytes, counted_runs.start_ns,
     counted_runs.first.op_id AS run,
-    counted_runs.place,
-    counted_runs.run_copies
+    counted_runs.place, counted_runs.run_copies
 FROM counted_runs
 JOIN canonical.traces AS traces USING (trace_id)
 WHERE counted_runs.run_copies >= 2

@@ -20,10 +20,7 @@
 --   op_share    DOUBLE   op_sum_ns / sum over all GPU operations of the device
 WITH ops AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.dur_ns,
-        owned.slice_id,
+        ops.trace_id, ops.device, ops.dur_ns, owned.slice_id,
         CASE
             WHEN captured.call_id IS NULL
              AND (ops.graph_id IS NOT NULL OR launch.slice_id IS NOT NULL OR ops.kind = 'graph')
@@ -43,8 +40,7 @@ WITH ops AS (
 ),
 reasoned AS (
     SELECT
-        ops.trace_id,
-        ops.device,
+        ops.trace_id, ops.device,
         CASE
             WHEN ops.slice_id IS NULL THEN ops.without_model
             ELSE coalesce(costs.reason, 'modelled')
@@ -58,14 +54,9 @@ reasoned AS (
     GROUP BY ALL
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    reasoned.device,
-    reasoned.status,
-    reasoned.family,
+    traces.trace, traces.rank, reasoned.device, reasoned.status, reasoned.family,
     nullif(reasoned.call_count, 0) AS call_count,
-    reasoned.op_count,
-    reasoned.op_sum_ns,
+    reasoned.op_count, reasoned.op_sum_ns,
     reasoned.op_sum_ns / nullif(sum(reasoned.op_sum_ns) OVER (PARTITION BY reasoned.trace_id, reasoned.device), 0) AS op_share
 FROM reasoned
 JOIN canonical.traces AS traces USING (trace_id)

@@ -23,11 +23,7 @@
 --                         not what is assumed); NULL: it is known
 WITH placed AS MATERIALIZED (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.op_id,
-        ops.start_ns,
-        ops.dur_ns,
+        ops.trace_id, ops.device, ops.op_id, ops.start_ns, ops.dur_ns,
         ops.is_comm OR ops.kind IN ('memcpy', 'memset') AS has_no_flops,
         owned.slice_id
     FROM canonical.gpu_ops AS ops
@@ -37,9 +33,7 @@ WITH placed AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (
     SELECT
-        floors.trace_id,
-        floors.slice_id,
-        floors.device,
+        floors.trace_id, floors.slice_id, floors.device,
         floors.family IN ('matrix', 'convolution', 'attention') AS has_flops,
         floors.family = 'paged attention' OR (has_flops AND floors.flops_most IS NULL) AS is_unknown,
         has_flops AND floors.flops_most > 0 AND floors.peak_tflops IS NULL AS has_no_peak,
@@ -52,8 +46,7 @@ calls AS MATERIALIZED (
 ),
 products AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         bool_or(has_no_peak) AS has_no_peak,
         sum(hardware_least_ns ORDER BY hardware_least_ns) AS hardware_least_ns,
         sum(hardware_most_ns ORDER BY hardware_most_ns) AS hardware_most_ns,
@@ -65,8 +58,7 @@ products AS (
 ),
 known AS (
     SELECT
-        placed.trace_id,
-        placed.device,
+        placed.trace_id, placed.device,
         coalesce(
             sum(placed.dur_ns) FILTER (WHERE placed.has_no_flops OR NOT coalesce(calls.is_unknown, TRUE)), 0
         ) / nullif(sum(placed.dur_ns), 0) AS known_share
@@ -86,8 +78,7 @@ tpu_peaks AS (
 -- A loop or call has what is inside.
 tpu_work AS (
     SELECT
-        ops.trace_id,
-        ops.device,
+        ops.trace_id, ops.device,
         max(ops.start_ns + ops.dur_ns) - min(ops.start_ns) AS wall_ns,
         sum(TRY_CAST(json_extract_string(args.args, '$.flops') AS DOUBLE)) FILTER (WHERE ops.self_ns IS NULL) AS flops,
         sum(TRY_CAST(coalesce(json_extract_string(args.args, '$.model_flops'), json_extract_string(args.args, '$.flops')) AS DOUBLE))
@@ -99,8 +90,7 @@ tpu_work AS (
 ),
 times AS (
     SELECT
-        known.trace_id,
-        known.device,
+        known.trace_id, known.device,
         windows.end_ns - windows.start_ns AS wall_ns,
         CASE
             WHEN coalesce(products.hardware_most_ns, 0) = 0 AND products.has_no_peak IS NOT TRUE THEN 'no products'
@@ -108,19 +98,14 @@ times AS (
             WHEN coalesce(known.known_share, 0) < 0.5 THEN 'unknown work'
             WHEN products.hardware_least_ns > windows.end_ns - windows.start_ns THEN 'above peak'
         END AS reason,
-        known.known_share,
-        products.model_least_ns,
-        products.model_most_ns,
-        products.hardware_least_ns,
+        known.known_share, products.model_least_ns, products.model_most_ns, products.hardware_least_ns,
         products.hardware_most_ns
     FROM known
     JOIN attribution.windows AS windows USING (trace_id, device)
     LEFT JOIN products USING (trace_id, device)
     UNION ALL
     SELECT
-        tpu_work.trace_id,
-        tpu_work.device,
-        tpu_work.wall_ns,
+        tpu_work.trace_id, tpu_work.device, tpu_work.wall_ns,
         CASE
             WHEN coalesce(tpu_work.flops, 0) = 0 THEN 'no FLOPs'
             WHEN coalesce(tpu_peaks.tflops, 0) = 0 THEN 'unknown peak'
@@ -135,17 +120,12 @@ times AS (
     LEFT JOIN tpu_peaks USING (trace_id, device)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    times.trace_id,
-    times.device,
-    times.wall_ns,
+    traces.trace, traces.rank, times.trace_id, times.device, times.wall_ns,
     CASE WHEN times.reason IS NULL THEN times.model_least_ns / nullif(times.wall_ns, 0) END AS mfu_least,
     CASE WHEN times.reason IS NULL THEN times.model_most_ns / nullif(times.wall_ns, 0) END AS mfu_most,
     CASE WHEN times.reason IS NULL THEN times.hardware_least_ns / nullif(times.wall_ns, 0) END AS hfu_least,
     CASE WHEN times.reason IS NULL THEN times.hardware_most_ns / nullif(times.wall_ns, 0) END AS hfu_most,
-    times.known_share,
-    times.reason
+    times.known_share, times.reason
 FROM times
 JOIN canonical.traces AS traces USING (trace_id)
 ORDER BY times.trace_id, times.device

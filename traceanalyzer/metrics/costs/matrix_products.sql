@@ -49,23 +49,10 @@ sizes AS (
         CASE precision WHEN 'fp8' THEN 16 WHEN 'bf16' THEN 8 WHEN 'fp16' THEN 8 WHEN 'fp64' THEN 2 ELSE 4 END AS unit,
         16::DOUBLE / unit * batch * (m * k + k * n + m * n) AS size_bytes
     FROM operands
-    WHERE len(lhs) IN (2, 3)
-      AND len(rhs) = len(lhs)
-      AND lhs[-1] = rhs[-2]
+    WHERE len(lhs) IN (2, 3) AND len(rhs) = len(lhs) AND lhs[-1] = rhs[-2]
 )
 SELECT
-    trace,
-    rank,
-    device,
-    trace_id,
-    op_id,
-    operator,
-    precision,
-    batch,
-    m,
-    n,
-    k,
-    flops,
+    trace, rank, device, trace_id, op_id, operator, precision, batch, m, n, k, flops,
     flops / nullif(dur_ns, 0) / 1000 AS tflops,
     size_bytes,
     n % unit = 0 AND k % unit = 0 AS is_aligned

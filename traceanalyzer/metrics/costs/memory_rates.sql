@@ -25,8 +25,7 @@ WITH kernels AS (
         sum(kernels.dur_ns) OVER (PARTITION BY kernels.trace_id, kernels.operator_id) AS call_ns
     FROM kernel_class AS kernels
     JOIN operator_models AS models ON models.operator = kernels.operator
-    WHERE models.family IN ('elementwise', 'copy', 'reduce')
-      AND kernels.dur_ns >= 20000
+    WHERE models.family IN ('elementwise', 'copy', 'reduce') AND kernels.dur_ns >= 20000
 ),
 calls AS MATERIALIZED (
     SELECT given.*
@@ -48,15 +47,8 @@ costs AS MATERIALIZED (
     SELECT * FROM reduce_costs('signatures')
 )
 SELECT
-    kernels.trace,
-    kernels.rank,
-    kernels.device,
-    kernels.trace_id,
-    kernels.op_id,
-    kernels.operator,
-    kernels.family,
-    calls.input_shapes,
-    calls.input_strides,
+    kernels.trace, kernels.rank, kernels.device, kernels.trace_id, kernels.op_id, kernels.operator,
+    kernels.family, calls.input_shapes, calls.input_strides,
     costs.stored_bytes * kernels.dur_ns / kernels.call_ns AS size_bytes,
     costs.stored_bytes / kernels.call_ns AS gb_per_s
 FROM kernels

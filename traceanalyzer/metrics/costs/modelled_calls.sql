@@ -17,47 +17,25 @@
 --   family     VARCHAR  as in operator_models
 WITH candidates AS MATERIALIZED (
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        slices.thread_id,
-        NULL::BIGINT AS launch_id,
-        slices.trace_id AS owner_id,
-        slices.slice_id AS recorded_id,
-        slices.start_ns,
+        slices.trace_id, slices.slice_id, slices.thread_id, NULL::BIGINT AS launch_id,
+        slices.trace_id AS owner_id, slices.slice_id AS recorded_id, slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
-        slices.depth,
-        slices.op_id AS around_id,
-        slices.input_shapes,
-        models.operator,
-        models.family
+        slices.depth, slices.op_id AS around_id, slices.input_shapes, models.operator, models.family
     FROM canonical.host_slices AS slices
     JOIN operator_models AS models ON models.operator = operator_base(slices.name)
     WHERE slices.category = 'cpu_op'
     UNION ALL
     -- Their times are those of the capture.
     SELECT
-        calls.trace_id,
-        calls.call_id,
-        NULL,
-        calls.launch_id,
-        calls.owner_id,
-        calls.slice_id,
-        calls.start_ns,
+        calls.trace_id, calls.call_id, NULL, calls.launch_id, calls.owner_id, calls.slice_id, calls.start_ns,
         calls.start_ns + calls.dur_ns,
-        calls.slice_id,
-        calls.parent_id,
-        calls.input_shapes,
-        models.operator,
-        models.family
+        calls.slice_id, calls.parent_id, calls.input_shapes, models.operator, models.family
     FROM attribution.captured_calls AS calls
     JOIN operator_models AS models ON models.operator = operator_base(calls.name)
     WHERE calls.is_whole
 ),
 nested AS MATERIALIZED (
-    SELECT
-        outside.trace_id,
-        outside.slice_id,
-        inside.slice_id AS inner_id
+    SELECT outside.trace_id, outside.slice_id, inside.slice_id AS inner_id
     FROM candidates AS inside
     JOIN candidates AS outside
       ON outside.trace_id = inside.trace_id
@@ -117,13 +95,10 @@ outermost AS (
     QUALIFY NOT coalesce(max(end_ns) OVER before >= end_ns AND max(end_ns) OVER before > start_ns, FALSE)
 )
 SELECT
-    calls.trace_id,
-    calls.slice_id,
-    calls.thread_id,
+    calls.trace_id, calls.slice_id, calls.thread_id,
     coalesce(launches.start_ns, calls.start_ns) AS start_ns,
     coalesce(launches.start_ns, calls.end_ns) AS end_ns,
-    calls.operator,
-    calls.family
+    calls.operator, calls.family
 FROM outermost AS calls
 LEFT JOIN canonical.host_slices AS launches
        ON launches.trace_id = calls.trace_id AND launches.slice_id = calls.launch_id

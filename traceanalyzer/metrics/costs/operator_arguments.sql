@@ -12,24 +12,14 @@
 --   input_strides   VARCHAR  strides of its inputs as written, a JSON list; NULL: not recorded
 WITH calls AS MATERIALIZED (
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        models.operator,
-        models.family,
-        slices.sequence,
-        slices.input_shapes
+        slices.trace_id, slices.slice_id, models.operator, models.family, slices.sequence, slices.input_shapes
     FROM canonical.host_slices AS slices
     JOIN operator_models AS models ON models.operator = operator_base(slices.name)
     WHERE slices.category = 'cpu_op'
 ),
 captured AS MATERIALIZED (
     SELECT
-        calls.trace_id,
-        calls.call_id,
-        calls.owner_id,
-        calls.slice_id,
-        models.operator,
-        models.family,
+        calls.trace_id, calls.call_id, calls.owner_id, calls.slice_id, models.operator, models.family,
         calls.input_shapes
     FROM attribution.captured_calls AS calls
     JOIN operator_models AS models ON models.operator = operator_base(calls.name)
@@ -37,8 +27,7 @@ captured AS MATERIALIZED (
 ),
 captured_args AS (
     SELECT
-        owner_id,
-        event_id,
+        owner_id, event_id,
         args ->> ['$."Input type"', '$."Concrete Inputs"', '$."Input Strides"'] AS texts
     FROM (
         SELECT trace_id AS owner_id, event_id, args
@@ -51,12 +40,7 @@ captured_args AS (
     ) AS of_all
 )
 SELECT
-    calls.trace_id,
-    calls.slice_id,
-    calls.operator,
-    calls.family,
-    calls.sequence,
-    calls.input_shapes,
+    calls.trace_id, calls.slice_id, calls.operator, calls.family, calls.sequence, calls.input_shapes,
     args.texts[1] AS input_types,
     args.texts[2] AS concrete_inputs,
     args.texts[3] AS input_strides
@@ -64,8 +48,7 @@ FROM calls
 -- Filtered by one number first: DuckDB then takes no argument of any other slice from the file.
 LEFT JOIN (
     SELECT
-        trace_id,
-        event_id,
+        trace_id, event_id,
         args ->> ['$."Input type"', '$."Concrete Inputs"', '$."Input Strides"'] AS texts
     FROM canonical.event_args
     WHERE event_id IN (SELECT slice_id FROM calls)
@@ -73,12 +56,7 @@ LEFT JOIN (
        ON args.trace_id = calls.trace_id AND args.event_id = calls.slice_id
 UNION ALL
 SELECT
-    captured.trace_id,
-    captured.call_id,
-    captured.operator,
-    captured.family,
-    NULL,
-    captured.input_shapes,
+    captured.trace_id, captured.call_id, captured.operator, captured.family, NULL, captured.input_shapes,
     args.texts[1],
     args.texts[2],
     args.texts[3]

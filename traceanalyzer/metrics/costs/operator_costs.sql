@@ -47,14 +47,8 @@
 --   uses_tf32       BOOLEAN  a kernel of it names TF32
 WITH work AS (
     SELECT
-        owned.trace_id,
-        owned.slice_id,
-        owned.device,
-        ops.is_kernel,
-        ops.crosses_link,
-        ops.uses_tf32,
-        ops.start_ns,
-        ops.dur_ns,
+        owned.trace_id, owned.slice_id, owned.device, ops.is_kernel, ops.crosses_link, ops.uses_tf32,
+        ops.start_ns, ops.dur_ns,
         uncovered_ns(
             ops.start_ns,
             ops.start_ns + ops.dur_ns,
@@ -68,10 +62,7 @@ WITH work AS (
     -- Asked before the join: DuckDB then looks once at each name that the file holds, not at that of each operation.
     JOIN (
         SELECT
-            trace_id,
-            op_id,
-            start_ns,
-            dur_ns,
+            trace_id, op_id, start_ns, dur_ns,
             kind = 'kernel' AS is_kernel,
             copy_kind IN ('HtoD', 'DtoH') AS crosses_link,
             contains(name, 'tf32') OR contains(name, 's1688') AS uses_tf32
@@ -80,8 +71,7 @@ WITH work AS (
 ),
 device_work AS (
     SELECT
-        trace_id,
-        slice_id,
+        trace_id, slice_id,
         arg_min(device, start_ns) AS device,
         count(*) AS op_count,
         CAST(sum(dur_ns) AS BIGINT) AS op_sum_ns,
@@ -108,8 +98,7 @@ stepped_work AS (
 -- them.
 convolution_gradients AS (
     SELECT
-        trace_id,
-        sequence,
+        trace_id, sequence,
         any_value(input_shapes ->> '$[0]') AS shape
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')
@@ -117,8 +106,7 @@ convolution_gradients AS (
 ),
 gradient_parts AS (
     SELECT
-        trace_id,
-        op_id AS slice_id,
+        trace_id, op_id AS slice_id,
         bool_or(ends_with(name, '_backward_input')) AS has_input_gradient,
         bool_or(ends_with(name, '_backward_weight')) AS has_weight_gradient
     FROM canonical.host_slices
@@ -128,10 +116,7 @@ gradient_parts AS (
 described_calls AS MATERIALIZED (
     SELECT
         calls.*,
-        given.input_shapes,
-        given.input_types,
-        given.concrete_inputs,
-        given.input_strides,
+        given.input_shapes, given.input_types, given.concrete_inputs, given.input_strides,
         CASE WHEN calls.operator = 'aten::convolution' THEN gradients.shape END AS out_shape,
         coalesce(parts.has_input_gradient, FALSE) AS has_input_gradient,
         coalesce(parts.has_weight_gradient, FALSE) AS has_weight_gradient
@@ -139,21 +124,13 @@ described_calls AS MATERIALIZED (
     JOIN operator_arguments AS given USING (trace_id, slice_id)
     LEFT JOIN convolution_gradients AS gradients
            ON gradients.trace_id = calls.trace_id AND gradients.sequence = given.sequence
-    LEFT JOIN gradient_parts AS parts
-           ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
+    LEFT JOIN gradient_parts AS parts ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
 -- Many calls share few signatures, so each signature is read once.
 distinct_calls AS (
     SELECT DISTINCT
-        operator,
-        family,
-        input_shapes,
-        input_types,
-        concrete_inputs,
-        input_strides,
-        out_shape,
-        has_input_gradient,
-        has_weight_gradient
+        operator, family, input_shapes, input_types, concrete_inputs, input_strides, out_shape,
+        has_input_gradient, has_weight_gradient
     FROM described_calls
 ),
 signatures AS MATERIALIZED (
@@ -164,12 +141,7 @@ signatures AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (
     SELECT
-        calls.trace_id,
-        calls.slice_id,
-        calls.thread_id,
-        calls.start_ns,
-        calls.end_ns,
-        signatures.signature_id
+        calls.trace_id, calls.slice_id, calls.thread_id, calls.start_ns, calls.end_ns, signatures.signature_id
     FROM described_calls AS calls
     JOIN signatures
       ON signatures.operator = calls.operator
@@ -201,9 +173,7 @@ costs AS MATERIALIZED (
 -- Of nested wrappers and backward nodes, the outermost.
 enclosing AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
         CASE
             WHEN starts_with(name, 'autograd::engine::evaluate_function') THEN 'backward'
@@ -238,9 +208,7 @@ outer_enclosing AS MATERIALIZED (
     )
 ),
 recomputed_calls AS (
-    SELECT
-        calls.trace_id,
-        calls.slice_id
+    SELECT calls.trace_id, calls.slice_id
     FROM calls
     ASOF JOIN (FROM outer_enclosing WHERE role = 'wrapper') AS wrappers
         ON wrappers.trace_id = calls.trace_id AND wrappers.thread_id = calls.thread_id AND wrappers.start_ns <= calls.start_ns
@@ -254,17 +222,8 @@ recomputed_calls AS (
       AND coalesce(scripts.end_ns < calls.end_ns, TRUE)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    work.device,
-    calls.trace_id,
-    calls.slice_id,
-    work.step,
-    signatures.operator,
-    signatures.family,
-    signatures.input_shapes,
-    signatures.input_types,
-    signatures.element_type,
+    traces.trace, traces.rank, work.device, calls.trace_id, calls.slice_id, work.step, signatures.operator,
+    signatures.family, signatures.input_shapes, signatures.input_types, signatures.element_type,
     CASE WHEN costs.flops_unmasked IS NOT NULL THEN 'modelled' END AS basis,
     CASE
         WHEN signatures.input_shapes IS NULL THEN 'no arguments'
@@ -278,8 +237,7 @@ SELECT
         WHEN costs.size_bytes IS NULL AND costs.flops > 0 THEN 'no types'
         WHEN costs.size_bytes IS NULL THEN 'unknown arguments'
     END AS reason,
-    costs.flops,
-    costs.flops_unmasked,
+    costs.flops, costs.flops_unmasked,
     CASE WHEN recomputed_calls.slice_id IS NULL THEN costs.once_flops WHEN costs.once_flops IS NOT NULL THEN 0 END AS model_flops,
     coalesce(costs.flops_least, costs.flops) AS flops_least,
     coalesce(costs.flops, costs.flops_unmasked) AS flops_most,

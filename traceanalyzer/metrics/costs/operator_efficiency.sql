@@ -27,14 +27,7 @@
 --   status            VARCHAR  suspect where a call is, else cache where a call is, else plausible
 --   limited_by        VARCHAR  compute, memory, launch, latency, compute below or memory below
 SELECT
-    trace,
-    rank,
-    device,
-    operator,
-    family,
-    input_shapes,
-    input_types,
-    precision,
+    trace, rank, device, operator, family, input_shapes, input_types, precision,
     count(*) AS call_count,
     CASE WHEN count(flops) = count(*) THEN sum(flops) END AS flops,
     CASE WHEN count(size_bytes) = count(*) THEN sum(size_bytes) END AS size_bytes,

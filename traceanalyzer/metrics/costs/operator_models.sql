@@ -13,10 +13,7 @@
 --   mask_place   INTEGER  place of the list of booleans that says which of `writes` it makes; NULL: all
 SELECT
     unnest(operators) AS operator,
-    family,
-    reads,
-    writes,
-    mask_place
+    family, reads, writes, mask_place
 FROM (
     VALUES
     ('matrix', NULL, NULL, NULL, [

@@ -25,20 +25,13 @@
 --   mfu_of_modelled    DOUBLE   model operations at peak rate / time of the modelled calls
 WITH spans AS (
     SELECT
-        trace_id,
-        device,
-        CAST(NULL AS BIGINT) AS step,
+        trace_id, device, CAST(NULL AS BIGINT) AS step,
         min(start_ns) AS start_ns,
         max(start_ns + dur_ns) AS end_ns
     FROM canonical.gpu_ops
     GROUP BY trace_id, device
     UNION ALL
-    SELECT
-        trace_id,
-        device,
-        step,
-        start_ns,
-        end_ns
+    SELECT trace_id, device, step, start_ns, end_ns
     FROM attribution.steps
     WHERE start_ns IS NOT NULL
 ),
@@ -50,9 +43,7 @@ numbered AS MATERIALIZED (
 ),
 placed_ops AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.start_ns,
+        ops.trace_id, ops.device, ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns,
         ops.dur_ns,
         CASE WHEN ops.start_ns < steps.end_ns THEN steps.key END AS step_key,
@@ -64,10 +55,7 @@ placed_ops AS (
 -- Steps of a device do not overlap: one pass in the order of starts counts both the time of all and that of each step.
 ordered_ops AS MATERIALIZED (
     SELECT
-        trace_id,
-        device,
-        step_key,
-        dur_ns,
+        trace_id, device, step_key, dur_ns,
         uncovered_ns(start_ns, end_ns, max(end_ns) OVER before) AS added_ns,
         uncovered_ns(start_ns, step_part_end_ns, max(step_part_end_ns) OVER before) AS step_added_ns
     FROM placed_ops
@@ -91,18 +79,12 @@ all_work AS (
 ),
 products AS MATERIALIZED (
     SELECT
-        floors.trace_id,
-        floors.device,
-        floors.step,
-        floors.flops,
-        floors.model_flops,
-        floors.dur_ns,
+        floors.trace_id, floors.device, floors.step, floors.flops, floors.model_flops, floors.dur_ns,
         floors.op_sum_ns,
         floors.flops / nullif(floors.peak_tflops, 0) / 1000 AS hardware_ns,
         floors.model_flops / nullif(floors.peak_tflops, 0) / 1000 AS model_ns
     FROM operator_floors AS floors
-    WHERE floors.family IN ('matrix', 'convolution', 'attention')
-      AND floors.flops IS NOT NULL
+    WHERE floors.family IN ('matrix', 'convolution', 'attention') AND floors.flops IS NOT NULL
 ),
 totals AS (
     SELECT
@@ -137,15 +119,8 @@ sums AS (
     LEFT JOIN totals USING (key)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    sums.device,
-    sums.step,
-    sums.wall_ns,
-    sums.busy_ns,
-    sums.modelled_ns,
-    sums.flops,
-    sums.model_flops,
+    traces.trace, traces.rank, sums.device, sums.step, sums.wall_ns, sums.busy_ns, sums.modelled_ns,
+    sums.flops, sums.model_flops,
     sums.flops::DOUBLE / nullif(sums.wall_ns, 0) / 1000 AS tflops,
     sums.covered_share,
     sums.model_ns / nullif(sums.wall_ns, 0) AS mfu,

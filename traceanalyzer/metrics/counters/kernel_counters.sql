@@ -18,8 +18,7 @@
 --   value      DOUBLE   what it counted
 WITH ranges AS (
     SELECT
-        trace_id,
-        event_id,
+        trace_id, event_id,
         nullif(name, '__missing__') AS name,
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, event_id) AS position,
         count(*) OVER (PARTITION BY trace_id) AS range_count
@@ -28,9 +27,7 @@ WITH ranges AS (
 ),
 launches AS (
     SELECT
-        trace_id,
-        slice_id,
-        op_id,
+        trace_id, slice_id, op_id,
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) AS position,
         count(*) OVER (PARTITION BY trace_id) AS launch_count
     FROM canonical.host_slices
@@ -47,15 +44,8 @@ counted AS (
     FROM range_args
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    counted.trace_id,
-    counted.event_id,
-    counted.position,
-    counted.name,
-    launches.slice_id AS launch_id,
-    operators.name AS operator,
-    counted.counter,
+    traces.trace, traces.rank, counted.trace_id, counted.event_id, counted.position, counted.name,
+    launches.slice_id AS launch_id, operators.name AS operator, counted.counter,
     TRY_CAST(args ->> ('$."' || counter || '"') AS DOUBLE) AS value
 FROM counted
 JOIN canonical.traces AS traces USING (trace_id)

@@ -26,29 +26,20 @@ WITH samples AS (
             WHEN pid IS NULL OR series IN ('', 'value') THEN name
             ELSE name || ': ' || series
         END AS counter,
-        start_ns,
-        value
+        start_ns, value
     FROM canonical.counters
-    WHERE value IS NOT NULL
-      AND regexp_full_match(coalesce(pid, series), 'GPU \d{1,4}( Counters)?')
+    WHERE value IS NOT NULL AND regexp_full_match(coalesce(pid, series), 'GPU \d{1,4}( Counters)?')
 ),
 kernels AS (
     SELECT
-        trace_id,
-        device,
-        op_id,
-        name,
-        start_ns,
+        trace_id, device, op_id, name, start_ns,
         start_ns + dur_ns AS end_ns
     FROM gpu_ops
-    WHERE kind = 'kernel'
-      AND trace_id IN (SELECT trace_id FROM samples)
+    WHERE kind = 'kernel' AND trace_id IN (SELECT trace_id FROM samples)
 ),
 sampled AS (
     SELECT
-        kernels.trace_id,
-        kernels.device,
-        kernels.op_id,
+        kernels.trace_id, kernels.device, kernels.op_id,
         any_value(kernels.name) AS name,
         samples.counter,
         count(*) AS sample_count,
@@ -64,17 +55,8 @@ sampled AS (
     GROUP BY kernels.trace_id, kernels.device, kernels.op_id, samples.counter
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    sampled.trace_id,
-    sampled.device,
-    sampled.op_id,
-    sampled.name,
-    sampled.counter,
-    sampled.sample_count,
-    sampled.mean_value,
-    sampled.min_value,
-    sampled.max_value
+    traces.trace, traces.rank, sampled.trace_id, sampled.device, sampled.op_id, sampled.name, sampled.counter,
+    sampled.sample_count, sampled.mean_value, sampled.min_value, sampled.max_value
 FROM sampled
 JOIN canonical.traces AS traces USING (trace_id)
 WHERE sampled.sample_count >= 10

@@ -13,9 +13,7 @@
 --   matched_share  DOUBLE   the three / sum_ns
 --   headroom_ns    BIGINT   sum of ncu_join.headroom_ns; NULL: no rates
 SELECT
-    trace,
-    rank,
-    device,
+    trace, rank, device,
     CAST(sum(sum_ns) AS BIGINT) AS sum_ns,
     CAST(coalesce(sum(sum_ns) FILTER (WHERE tier = 'launch'), 0) AS BIGINT) AS launch_ns,
     CAST(coalesce(sum(sum_ns) FILTER (WHERE tier = 'name'), 0) AS BIGINT) AS name_ns,

@@ -40,15 +40,7 @@
 WITH launched AS MATERIALIZED (
     SELECT
         row_number() OVER () AS launched_id,
-        trace_id,
-        device,
-        name,
-        grid_x,
-        grid_y,
-        grid_z,
-        block_x,
-        block_y,
-        block_z,
+        trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z,
         count(*) AS kernel_count,
         CAST(sum(dur_ns) AS BIGINT) AS sum_ns
     FROM canonical.gpu_ops
@@ -63,8 +55,7 @@ names AS (
         count(DISTINCT identity) OVER (PARTITION BY side, base) AS functions
     FROM (
         SELECT
-            side,
-            name,
+            side, name,
             kernel_identity(coalesce(function_name, name)) AS identity,
             kernel_base(identity) AS base
         FROM (
@@ -76,8 +67,7 @@ names AS (
 ),
 equal_names AS (
     SELECT
-        recorded.name,
-        profiled.name AS profiled_name,
+        recorded.name, profiled.name AS profiled_name,
         recorded.identity = profiled.identity AS is_whole
     FROM (FROM names WHERE side = 'recorded') AS recorded
     JOIN (FROM names WHERE side = 'profiled') AS profiled ON recorded.base = profiled.base
@@ -163,29 +153,13 @@ measured AS (
     GROUP BY launched_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    launched.device,
-    launched.trace_id,
-    launched.name,
-    launched.grid_x,
-    launched.grid_y,
-    launched.grid_z,
-    launched.block_x,
-    launched.block_y,
-    launched.block_z,
-    launched.kernel_count,
-    launched.sum_ns,
+    traces.trace, traces.rank, launched.device, launched.trace_id, launched.name, launched.grid_x,
+    launched.grid_y, launched.grid_z, launched.block_x, launched.block_y, launched.block_z,
+    launched.kernel_count, launched.sum_ns,
     CASE measured.tier WHEN 1 THEN 'launch' WHEN 2 THEN 'name' WHEN 3 THEN 'base name' END AS tier,
     coalesce(measured.profiled_count, 0) AS profiled_count,
-    measured.sm_percent,
-    measured.memory_percent,
-    measured.dram_percent,
-    measured.occupancy_percent,
-    measured.limited_by,
-    measured.dram_bytes,
-    measured.flops,
-    measured.spread,
+    measured.sm_percent, measured.memory_percent, measured.dram_percent, measured.occupancy_percent,
+    measured.limited_by, measured.dram_bytes, measured.flops, measured.spread,
     CASE
         WHEN sm_percent IS NOT NULL AND memory_percent IS NOT NULL
         THEN CAST(round(launched.sum_ns * (1 - least(greatest(sm_percent, memory_percent), 100) / 100)) AS BIGINT)

@@ -45,8 +45,7 @@
 --   limited_by                     VARCHAR  compute, memory, balanced, latency or small grid; NULL: rates are unknown
 WITH rates AS (
     SELECT
-        file,
-        launch,
+        file, launch,
         any_value(whole) FILTER (WHERE metric = 'gpu__time_duration.sum') AS counted_ns,
         any_value(whole) FILTER (WHERE metric = 'Duration' AND base_unit = 'ns') AS shown_ns,
         any_value(value) FILTER (WHERE metric = 'sm__throughput.avg.pct_of_peak_sustained_elapsed') AS sm,
@@ -81,8 +80,7 @@ WITH rates AS (
 ),
 named AS (
     SELECT
-        file,
-        launch,
+        file, launch,
         regexp_extract(metric, '^smsp?__sass_thread_inst_executed_op_([fd](?:add|mul|fma)2?)_pred_on\.sum(?:\.per_cycle_elapsed)?$', 1)
             AS instruction,
         regexp_extract(metric, '^sm__ops_path_tensor_src_([a-z0-9_]+)_dst_[a-z0-9]+\.sum(?:\.per_cycle_elapsed)?$', 1) AS operand_types,
@@ -95,9 +93,7 @@ named AS (
 ),
 instructions AS (
     SELECT
-        file,
-        launch,
-        instruction,
+        file, launch, instruction,
         coalesce(
             any_value(value) FILTER (WHERE NOT is_rate),
             any_value(value * smsp_hz * coalesce(counted_ns, shown_ns) / 1e9) FILTER (WHERE is_rate)
@@ -109,8 +105,7 @@ instructions AS (
 ),
 scalar_flops AS (
     SELECT
-        file,
-        launch,
+        file, launch,
         count(amount) FILTER (WHERE instruction IN ('fadd', 'fmul', 'ffma')) = 3 AS has_fp32,
         count(amount) FILTER (WHERE instruction IN ('fadd2', 'fmul2', 'ffma2')) = 3 AS has_pairs,
         count(amount) FILTER (WHERE instruction IN ('dadd', 'dmul', 'dfma')) = 3 AS has_fp64,
@@ -122,10 +117,7 @@ scalar_flops AS (
 ),
 tensor_paths AS (
     SELECT
-        file,
-        launch,
-        operand_types,
-        result_type,
+        file, launch, operand_types, result_type,
         coalesce(
             any_value(value) FILTER (WHERE NOT is_rate),
             any_value(value * sm_hz * coalesce(counted_ns, shown_ns) / 1e9) FILTER (WHERE is_rate)
@@ -138,9 +130,7 @@ tensor_paths AS (
 -- A path for several types holds those of each: where both were collected, neither is a part of the sum for sure.
 path_types AS (
     SELECT
-        file,
-        launch,
-        result_type,
+        file, launch, result_type,
         unnest(string_split(operand_types, '_')) AS operand_type
     FROM tensor_paths
 ),
@@ -152,25 +142,15 @@ overlapping AS (
 ),
 tensor_sums AS (
     SELECT
-        file,
-        launch,
+        file, launch,
         if(count(amount) = count(*), sum(amount), NULL) AS amount
     FROM tensor_paths
     ANTI JOIN overlapping USING (file, launch)
     GROUP BY file, launch
 )
 SELECT
-    launches.file,
-    launches.launch,
-    launches.name,
-    launches.grid_x,
-    launches.grid_y,
-    launches.grid_z,
-    launches.block_x,
-    launches.block_y,
-    launches.block_z,
-    launches.compute_major,
-    launches.compute_minor,
+    launches.file, launches.launch, launches.name, launches.grid_x, launches.grid_y, launches.grid_z,
+    launches.block_x, launches.block_y, launches.block_z, launches.compute_major, launches.compute_minor,
     coalesce(counted_ns, shown_ns) AS dur_ns,
     coalesce(sm, shown_sm) AS sm_percent,
     coalesce(memory, shown_memory) AS memory_percent,
@@ -179,8 +159,7 @@ SELECT
     coalesce(l2, shown_l2) AS l2_percent,
     coalesce(occupancy, shown_occupancy) AS occupancy_percent,
     coalesce(theoretical, shown_theoretical) AS theoretical_occupancy_percent,
-    registers AS registers_per_thread,
-    waves AS waves_per_sm,
+    registers AS registers_per_thread, waves AS waves_per_sm,
     CASE
         WHEN has_dram
         THEN coalesce(bytes, read_bytes + written_bytes, CAST(round(coalesce(bytes_per_s, shown_bytes_per_s) * dur_ns / 1e9) AS BIGINT))

@@ -39,18 +39,8 @@
 --                               NULL: something is
 WITH costs AS (
     SELECT
-        trace_id,
-        trace,
-        rank,
-        device,
-        slice_id,
-        operator,
-        family,
-        input_shapes,
-        input_types,
-        kernel_sum_ns,
-        flops,
-        stored_bytes,
+        trace_id, trace, rank, device, slice_id, operator, family, input_shapes, input_types, kernel_sum_ns,
+        flops, stored_bytes,
         starts_with(element_type, 'c10::') AS is_half,
         hash(operator, input_shapes, input_types, flops, stored_bytes) AS work
     FROM operator_costs
@@ -59,12 +49,7 @@ WITH costs AS (
 ),
 call_kernels AS (
     SELECT
-        costs.trace_id,
-        costs.slice_id,
-        costs.work,
-        joined.tier,
-        joined.spread,
-        joined.dram_bytes,
+        costs.trace_id, costs.slice_id, costs.work, joined.tier, joined.spread, joined.dram_bytes,
         joined.flops,
         hash(costs.trace_id, joined.device, joined.name, joined.size) AS kernel
     FROM costs
@@ -86,8 +71,7 @@ shared_kernels AS (
 ),
 measured_calls AS (
     SELECT
-        trace_id,
-        slice_id,
+        trace_id, slice_id,
         bool_or(tier = 'launch') AS has_counters,
         bool_and(coalesce(tier = 'launch', FALSE)) AS is_whole,
         bool_or(shared_kernels.kernel IS NOT NULL) AS is_shared,
@@ -114,14 +98,7 @@ judged AS (
 ),
 operators AS (
     SELECT
-        trace_id,
-        trace,
-        rank,
-        device,
-        operator,
-        family,
-        input_shapes,
-        input_types,
+        trace_id, trace, rank, device, operator, family, input_shapes, input_types,
         count(*) AS call_count,
         count(*) FILTER (WHERE obstacle IS NULL) AS compared_count,
         CAST(sum(kernel_sum_ns) AS BIGINT) AS sum_ns,
@@ -135,23 +112,13 @@ operators AS (
     HAVING bool_or(has_counters)
 )
 SELECT
-    trace,
-    rank,
-    device,
-    operator,
-    family,
-    input_shapes,
-    input_types,
-    call_count,
-    compared_count,
-    sum_ns,
+    trace, rank, device, operator, family, input_shapes, input_types, call_count, compared_count, sum_ns,
     model_flops,
     if(model_flops IS NULL, NULL, counted_flops) AS measured_flops,
     measured_flops / model_flops AS flops_factor,
     CASE WHEN flops_factor > 1.05 THEN 'more' WHEN flops_factor < 0.95 THEN 'fewer' WHEN flops_factor IS NOT NULL THEN 'agrees' END
         AS flops_verdict,
-    model_bytes,
-    measured_bytes,
+    model_bytes, measured_bytes,
     measured_bytes / model_bytes AS traffic_factor,
     CASE
         WHEN traffic_factor > 1.1 THEN 're-reads'

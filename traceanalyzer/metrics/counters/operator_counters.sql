@@ -16,11 +16,7 @@
 --   fp16_flops    DOUBLE   operations with 16 bits, a packed pair counted once
 WITH kernels AS (
     SELECT
-        trace,
-        rank,
-        trace_id,
-        operator,
-        event_id,
+        trace, rank, trace_id, operator, event_id,
         sum(value) FILTER (WHERE counter LIKE '%op_dadd_pred_on.sum') AS dadd,
         sum(value) FILTER (WHERE counter LIKE '%op_dmul_pred_on.sum') AS dmul,
         sum(value) FILTER (WHERE counter LIKE '%op_dfma_pred_on.sum') AS dfma,
@@ -34,10 +30,7 @@ WITH kernels AS (
     GROUP BY trace, rank, trace_id, operator, event_id
 )
 SELECT
-    trace,
-    rank,
-    trace_id,
-    operator,
+    trace, rank, trace_id, operator,
     count(*) AS kernel_count,
     CASE WHEN count(*) = count(dadd + dmul + dfma) THEN sum(dadd + dmul + 2 * dfma) END AS fp64_flops,
     CASE WHEN count(*) = count(fadd + fmul + ffma) THEN sum(fadd + fmul + 2 * ffma) END AS fp32_flops,

@@ -15,8 +15,7 @@
 --   link_gb_per_s       DOUBLE   links to other devices, one direction
 WITH matched AS (
     SELECT
-        devices.trace_id,
-        devices.device,
+        devices.trace_id, devices.device,
         min(own.position) AS own_position,
         min(details.position) AS position
     FROM device_peaks AS devices
@@ -30,8 +29,7 @@ WITH matched AS (
     GROUP BY devices.trace_id, devices.device
 )
 SELECT
-    matched.trace_id,
-    matched.device,
+    matched.trace_id, matched.device,
     coalesce(own.fp64_tflops, details.fp64_tflops) AS fp64_tflops,
     coalesce(own.fp64_tensor_tflops, details.fp64_tensor_tflops) AS fp64_tensor_tflops,
     coalesce(own.fp32_matrix_tflops, details.fp32_matrix_tflops) AS fp32_matrix_tflops,

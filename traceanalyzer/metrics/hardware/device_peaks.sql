@@ -20,15 +20,12 @@
 --   memory_gb_per_s  DOUBLE   memory bandwidth; NULL: unknown model
 --   source           VARCHAR  data sheet; NULL: unknown model
 WITH used AS (
-    SELECT DISTINCT
-        trace_id,
-        device
+    SELECT DISTINCT trace_id, device
     FROM gpu_ops
 ),
 described AS (
     SELECT
-        used.trace_id,
-        used.device,
+        used.trace_id, used.device,
         coalesce(nullif(devices.name, ''), named_device.name) AS name,
         CASE WHEN nullif(devices.name, '') IS NULL THEN 'user' ELSE 'trace' END AS told_by,
         coalesce(
@@ -52,8 +49,7 @@ models AS (
 ),
 matched AS (
     SELECT
-        described.trace_id,
-        described.device,
+        described.trace_id, described.device,
         min(models.position) AS position
     FROM described
     JOIN models
@@ -63,20 +59,12 @@ matched AS (
     GROUP BY described.trace_id, described.device
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    described.device,
-    described.trace_id,
-    described.name,
+    traces.trace, traces.rank, described.device, described.trace_id, described.name,
     CASE WHEN described.name IS NOT NULL THEN told_by END AS name_source,
     coalesce(described.vendor, traces.vendor) AS vendor,
     described.sm_count,
     coalesce(described.arch, peaks.arch)::INTEGER AS arch,
-    peaks.fp32_tflops,
-    peaks.tf32_tflops,
-    peaks.half_tflops,
-    peaks.fp8_tflops,
-    peaks.memory_gb_per_s,
+    peaks.fp32_tflops, peaks.tf32_tflops, peaks.half_tflops, peaks.fp8_tflops, peaks.memory_gb_per_s,
     peaks.source
 FROM described
 JOIN traces USING (trace_id)

@@ -23,21 +23,10 @@
 --   link_gb_per_s       DOUBLE   links to other devices, one direction
 --   source              VARCHAR  where the numbers come from, as the settings say
 SELECT
-    NULL::INTEGER AS position,
-    NULL::VARCHAR AS pattern,
-    NULL::INTEGER AS sm_count,
-    NULL::INTEGER AS arch,
-    NULL::DOUBLE AS fp32_tflops,
-    NULL::DOUBLE AS tf32_tflops,
-    NULL::DOUBLE AS half_tflops,
-    NULL::DOUBLE AS fp8_tflops,
-    NULL::DOUBLE AS memory_gb_per_s,
-    NULL::DOUBLE AS fp64_tflops,
-    NULL::DOUBLE AS fp64_tensor_tflops,
-    NULL::DOUBLE AS fp32_matrix_tflops,
-    NULL::DOUBLE AS int8_tops,
-    NULL::DOUBLE AS fp4_tflops,
-    NULL::BIGINT AS cache_bytes,
-    NULL::DOUBLE AS link_gb_per_s,
+    NULL::INTEGER AS position, NULL::VARCHAR AS pattern, NULL::INTEGER AS sm_count, NULL::INTEGER AS arch,
+    NULL::DOUBLE AS fp32_tflops, NULL::DOUBLE AS tf32_tflops, NULL::DOUBLE AS half_tflops,
+    NULL::DOUBLE AS fp8_tflops, NULL::DOUBLE AS memory_gb_per_s, NULL::DOUBLE AS fp64_tflops,
+    NULL::DOUBLE AS fp64_tensor_tflops, NULL::DOUBLE AS fp32_matrix_tflops, NULL::DOUBLE AS int8_tops,
+    NULL::DOUBLE AS fp4_tflops, NULL::BIGINT AS cache_bytes, NULL::DOUBLE AS link_gb_per_s,
     NULL::VARCHAR AS source
 WHERE false

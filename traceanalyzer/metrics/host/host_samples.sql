@@ -20,10 +20,7 @@
 --   stack_count   BIGINT   different call chains that end in the function
 WITH functions AS (
     SELECT
-        trace_id,
-        thread_id,
-        function,
-        module,
+        trace_id, thread_id, function, module,
         CAST(count(*) AS BIGINT) AS sample_count,
         count(DISTINCT stack) AS stack_count
     FROM canonical.cpu_samples
@@ -31,11 +28,7 @@ WITH functions AS (
 ),
 own_counts AS (
     SELECT
-        trace_id,
-        thread_id,
-        function,
-        module,
-        own_function,
+        trace_id, thread_id, function, module, own_function,
         count(*) AS sample_count
     FROM canonical.cpu_samples
     WHERE own_function IS NOT NULL
@@ -43,26 +36,15 @@ own_counts AS (
 ),
 own AS (
     SELECT
-        trace_id,
-        thread_id,
-        function,
-        module,
+        trace_id, thread_id, function, module,
         arg_min(own_function, (-sample_count, own_function)) AS own_function
     FROM own_counts
     GROUP BY ALL
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    functions.trace_id,
-    roles.pid,
-    roles.tid,
-    roles.thread_name,
+    traces.trace, traces.rank, functions.trace_id, roles.pid, roles.tid, roles.thread_name,
     coalesce(roles.role, 'other') AS role,
-    functions.function,
-    functions.module,
-    own.own_function,
-    functions.sample_count,
+    functions.function, functions.module, own.own_function, functions.sample_count,
     functions.sample_count / sum(functions.sample_count) OVER (
         PARTITION BY functions.trace_id, functions.thread_id
     ) AS thread_share,
@@ -80,6 +62,4 @@ ORDER BY
     functions.trace_id,
     CASE coalesce(roles.role, 'other') WHEN 'launching' THEN 0 WHEN 'other' THEN 1 ELSE 2 END,
     functions.sample_count DESC,
-    functions.thread_id,
-    functions.function,
-    functions.module
+    functions.thread_id, functions.function, functions.module

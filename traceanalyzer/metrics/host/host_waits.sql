@@ -26,8 +26,7 @@
 --   dur_ns       BIGINT   duration
 WITH copies AS (
     SELECT
-        trace_id,
-        launch_id AS call_id,
+        trace_id, launch_id AS call_id,
         bool_or(copy_kind = 'DtoH') AS is_read_back,
         max(start_ns + dur_ns) AS copied_ns,
         max(start_ns + CASE copy_kind WHEN 'HtoD' THEN dur_ns / 2 ELSE dur_ns END) AS staged_ns
@@ -53,8 +52,7 @@ calls AS (
         lag(copies.call_id) OVER calls_of_thread AS copy_before_id,
         lead(if(exchanges_on_host(slices.name), slices.name, NULL)) OVER calls_of_thread AS exchange
     FROM host_slices AS slices
-    LEFT JOIN copies
-           ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
+    LEFT JOIN copies ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
     WHERE slices.category IN ('runtime', 'driver') OR exchanges_on_host(slices.name)
     WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
 ),
@@ -73,24 +71,14 @@ around AS MATERIALIZED (
     ) AS named USING (trace_id, slice_id)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    calls.trace_id,
-    calls.slice_id AS call_id,
+    traces.trace, traces.rank, calls.trace_id, calls.slice_id AS call_id,
     coalesce(calls.op_id, if(calls.kind = 'stream', calls.copy_before_id, NULL), calls.slice_id) AS wait_id,
-    calls.kind,
-    calls.call,
+    calls.kind, calls.call,
     operator_base(operators.name) AS operator,
-    annotations.name AS annotation,
-    frames.name AS python,
-    calls.exchange,
-    calls.start_ns,
-    calls.dur_ns
+    annotations.name AS annotation, frames.name AS python, calls.exchange, calls.start_ns, calls.dur_ns
 FROM waits AS calls
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN around AS operators
-       ON operators.trace_id = calls.trace_id AND operators.slice_id = calls.op_id
+LEFT JOIN around AS operators ON operators.trace_id = calls.trace_id AND operators.slice_id = calls.op_id
 LEFT JOIN around AS annotations
        ON annotations.trace_id = calls.trace_id AND annotations.slice_id = calls.annotation_id
-LEFT JOIN around AS frames
-       ON frames.trace_id = calls.trace_id AND frames.slice_id = calls.python_id
+LEFT JOIN around AS frames ON frames.trace_id = calls.trace_id AND frames.slice_id = calls.python_id

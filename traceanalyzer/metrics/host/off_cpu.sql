@@ -30,9 +30,7 @@ WITH off_slices AS (
 -- The calls around an interval: at most a few, as runtime calls nest driver calls and those nest OS calls.
 calls AS (
     SELECT
-        slices.trace_id,
-        slices.thread_id,
-        slices.start_ns,
+        slices.trace_id, slices.thread_id, slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
         CASE
             WHEN slices.category = 'os' THEN 'os'
@@ -40,27 +38,21 @@ calls AS (
             ELSE 'api'
         END AS kind
     FROM canonical.host_slices AS slices
-    LEFT JOIN host_waits AS waits
-           ON waits.trace_id = slices.trace_id AND waits.call_id = slices.slice_id
+    LEFT JOIN host_waits AS waits ON waits.trace_id = slices.trace_id AND waits.call_id = slices.slice_id
     SEMI JOIN off_slices ON off_slices.trace_id = slices.trace_id AND off_slices.thread_id = slices.thread_id
     WHERE slices.category IN ('runtime', 'driver') OR slices.raw_category = 'OSRT_API'
 ),
 -- The latest end that calls of a kind reach, from their start on: an interval lies in one if it starts before that.
 reaches AS (
     SELECT
-        trace_id,
-        thread_id,
-        kind,
-        start_ns,
+        trace_id, thread_id, kind, start_ns,
         max(max(end_ns)) OVER (PARTITION BY trace_id, thread_id, kind ORDER BY start_ns) AS end_ns
     FROM calls
     GROUP BY trace_id, thread_id, kind, start_ns
 ),
 causes AS (
     SELECT
-        off_slices.trace_id,
-        off_slices.thread_id,
-        off_slices.dur_ns,
+        off_slices.trace_id, off_slices.thread_id, off_slices.dur_ns,
         off_slices.is_ready IS NOT NULL AS has_states,
         CASE
             WHEN off_slices.is_ready THEN 'ready'
@@ -84,12 +76,7 @@ causes AS (
            AND api_calls.start_ns <= off_slices.start_ns
 )
 SELECT
-    roles.trace,
-    roles.rank,
-    roles.trace_id,
-    roles.pid,
-    roles.tid,
-    roles.thread_name,
+    roles.trace, roles.rank, roles.trace_id, roles.pid, roles.tid, roles.thread_name,
     count(*) AS off_count,
     CAST(sum(dur_ns) AS BIGINT) AS off_cpu_ns,
     max(dur_ns) AS longest_ns,

@@ -34,14 +34,8 @@ recorders AS (
     WHERE state IN (1, 2, 3, 4, 6, 7)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    intervals.trace_id,
-    intervals.thread_id,
-    threads.pid,
-    threads.tid,
-    intervals.start_ns,
-    intervals.dur_ns,
+    traces.trace, traces.rank, intervals.trace_id, intervals.thread_id, threads.pid, threads.tid,
+    intervals.start_ns, intervals.dur_ns,
     CASE WHEN recorders.trace_id IS NOT NULL THEN coalesce(intervals.state = 1, FALSE) END AS is_ready
 FROM intervals
 JOIN canonical.traces AS traces USING (trace_id)

@@ -27,10 +27,7 @@ WITH step_spans AS (
 ),
 calls AS (
     SELECT
-        slices.trace_id,
-        slices.thread_id,
-        slices.name,
-        slices.dur_ns,
+        slices.trace_id, slices.thread_id, slices.name, slices.dur_ns,
         coalesce(slices.start_ns < step_spans.end_ns, FALSE) AS is_in_step
     FROM canonical.host_slices AS slices
     ASOF LEFT JOIN step_spans
@@ -39,9 +36,7 @@ calls AS (
 ),
 call_sums AS (
     SELECT
-        trace_id,
-        thread_id,
-        name,
+        trace_id, thread_id, name,
         count(*) AS call_count,
         CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
         max(dur_ns) AS max_ns,
@@ -50,13 +45,7 @@ call_sums AS (
     GROUP BY trace_id, thread_id, name
 )
 SELECT
-    roles.trace,
-    roles.rank,
-    call_sums.trace_id,
-    roles.pid,
-    roles.tid,
-    roles.thread_name,
-    roles.role,
+    roles.trace, roles.rank, call_sums.trace_id, roles.pid, roles.tid, roles.thread_name, roles.role,
     call_sums.name,
     CASE
         WHEN regexp_matches(
@@ -71,9 +60,7 @@ SELECT
         WHEN regexp_matches(call_sums.name, '^(p?(poll|select)|epoll_p?wait2?)$') THEN 'poll'
         ELSE 'other'
     END AS kind,
-    call_sums.call_count,
-    call_sums.sum_ns,
-    call_sums.max_ns,
+    call_sums.call_count, call_sums.sum_ns, call_sums.max_ns,
     CASE WHEN call_sums.trace_id IN (SELECT trace_id FROM step_spans) THEN call_sums.in_steps_ns END AS in_steps_ns
 FROM call_sums
 JOIN thread_roles AS roles USING (trace_id, thread_id)
@@ -81,6 +68,4 @@ ORDER BY
     call_sums.trace_id,
     CASE roles.role WHEN 'launching' THEN 0 WHEN 'other' THEN 1 ELSE 2 END,
     call_sums.sum_ns DESC,
-    roles.pid,
-    roles.tid,
-    call_sums.name
+    roles.pid, roles.tid, call_sums.name

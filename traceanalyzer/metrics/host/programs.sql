@@ -15,11 +15,7 @@
 --   is_cupy      BOOLEAN  it does so from Python, with CuPy or Numba; is_cuda holds, too
 --   is_offload   BOOLEAN  directives of OpenMP or OpenACC bring its loops to the device
 SELECT
-    trace,
-    rank,
-    trace_id,
-    recorder,
-    framework,
+    trace, rank, trace_id, recorder, framework,
     coalesce(recorder = 'kineto', FALSE)
         OR coalesce(framework IN ('pytorch', 'sglang', 'vllm', 'tensorrt-llm') AND recorder IS DISTINCT FROM 'torch_xla', FALSE) AS is_pytorch,
     coalesce(framework IN ('sglang', 'vllm', 'tensorrt-llm'), FALSE) AS is_engine,

@@ -79,14 +79,8 @@ setups AS (
 ),
 called AS (
     SELECT
-        setups.trace_id,
-        setups.slice_id,
-        setups.kind,
-        slices.name,
-        slices.start_ns,
-        slices.dur_ns,
-        calls.slice_id AS call_id,
-        calls.name AS call
+        setups.trace_id, setups.slice_id, setups.kind, slices.name, slices.start_ns, slices.dur_ns,
+        calls.slice_id AS call_id, calls.name AS call
     FROM setups
     JOIN host_slices AS slices USING (trace_id, slice_id)
     LEFT JOIN host_slices AS calls
@@ -102,18 +96,11 @@ first_ops AS (
     GROUP BY trace_id, launch_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    called.trace_id,
-    called.slice_id,
-    called.kind,
+    traces.trace, traces.rank, called.trace_id, called.slice_id, called.kind,
     regexp_replace(called.name, '_v[0-9]+$', '') AS name,
-    called.start_ns,
-    called.dur_ns,
-    called.call_id,
+    called.start_ns, called.dur_ns, called.call_id,
     regexp_replace(called.call, '_v[0-9]+$', '') AS call,
-    first_ops.op_id,
-    first_ops.name AS op
+    first_ops.op_id, first_ops.name AS op
 FROM called
 JOIN traces USING (trace_id)
 LEFT JOIN first_ops ON first_ops.trace_id = called.trace_id AND first_ops.launch_id = called.call_id

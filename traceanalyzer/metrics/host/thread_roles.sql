@@ -23,8 +23,7 @@ known AS (
         coalesce(threads.trace_id, scheduled.trace_id) AS trace_id,
         coalesce(threads.pid, scheduled.pid) AS pid,
         coalesce(threads.tid, scheduled.tid) AS tid,
-        threads.thread_id,
-        threads.thread_name
+        threads.thread_id, threads.thread_name
     FROM canonical.threads AS threads
     FULL JOIN scheduled
            ON scheduled.trace_id = threads.trace_id AND scheduled.pid = threads.pid AND scheduled.tid = threads.tid
@@ -35,13 +34,7 @@ callers AS (
     WHERE category IN ('runtime', 'driver')
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    known.trace_id,
-    known.pid,
-    known.tid,
-    known.thread_id,
-    known.thread_name,
+    traces.trace, traces.rank, known.trace_id, known.pid, known.tid, known.thread_id, known.thread_name,
     CASE
         WHEN known.thread_name IN ('[NSys]', '[NSys Comms]', 'CUPTI worker thread', 'cuda-EvtHandlr') THEN 'profiler'
         WHEN callers.thread_id IS NOT NULL THEN 'launching'

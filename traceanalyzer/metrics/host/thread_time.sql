@@ -22,11 +22,7 @@
 --   open_count        BIGINT   intervals cut at the begin or end of the recording
 WITH running AS (
     SELECT
-        trace_id,
-        pid,
-        tid,
-        name AS cpu,
-        start_ns,
+        trace_id, pid, tid, name AS cpu, start_ns,
         start_ns + dur_ns AS end_ns,
         event_id
     FROM canonical.async_slices
@@ -47,9 +43,7 @@ recordings AS (
 -- A thread that is first seen when it leaves the CPU has run since the recording began.
 already_running AS (
     SELECT
-        off_cpu.trace_id,
-        off_cpu.pid,
-        off_cpu.tid,
+        off_cpu.trace_id, off_cpu.pid, off_cpu.tid,
         min(off_cpu.start_ns) AS end_ns
     FROM off_cpu_intervals AS off_cpu
     LEFT JOIN running
@@ -62,11 +56,7 @@ already_running AS (
 ),
 intervals AS (
     SELECT
-        running.trace_id,
-        running.pid,
-        running.tid,
-        running.cpu,
-        running.start_ns,
+        running.trace_id, running.pid, running.tid, running.cpu, running.start_ns,
         coalesce(running.end_ns, recordings.last_ns) AS end_ns,
         running.end_ns IS NULL AS is_open,
         running.event_id
@@ -74,14 +64,8 @@ intervals AS (
     JOIN recordings USING (trace_id)
     UNION ALL
     SELECT
-        already_running.trace_id,
-        already_running.pid,
-        already_running.tid,
-        NULL,
-        recordings.first_ns,
-        already_running.end_ns,
-        TRUE,
-        -1
+        already_running.trace_id, already_running.pid, already_running.tid, NULL, recordings.first_ns,
+        already_running.end_ns, TRUE, -1
     FROM already_running
     JOIN recordings USING (trace_id)
 ),
@@ -93,9 +77,7 @@ ordered AS (
 ),
 thread_sums AS (
     SELECT
-        trace_id,
-        pid,
-        tid,
+        trace_id, pid, tid,
         CAST(sum(end_ns - start_ns) AS BIGINT) AS on_cpu_ns,
         count(*) AS slice_count,
         max(end_ns - start_ns) AS longest_slice_ns,
@@ -106,29 +88,18 @@ thread_sums AS (
 ),
 ready AS (
     SELECT
-        trace_id,
-        pid,
-        tid,
+        trace_id, pid, tid,
         CAST(coalesce(sum(dur_ns) FILTER (WHERE is_ready), 0) AS BIGINT) AS ready_ns
     FROM off_cpu_intervals
     GROUP BY ALL
 )
 SELECT
-    roles.trace,
-    roles.rank,
-    roles.trace_id,
-    roles.pid,
-    roles.tid,
-    roles.thread_name,
-    roles.role,
+    roles.trace, roles.rank, roles.trace_id, roles.pid, roles.tid, roles.thread_name, roles.role,
     recordings.last_ns - recordings.first_ns AS recorded_ns,
     thread_sums.on_cpu_ns,
     thread_sums.on_cpu_ns / nullif(recordings.last_ns - recordings.first_ns, 0) AS on_cpu_share,
     CASE WHEN recorders.trace_id IS NOT NULL THEN coalesce(ready.ready_ns, 0) END AS ready_ns,
-    thread_sums.slice_count,
-    thread_sums.longest_slice_ns,
-    thread_sums.migration_count,
-    thread_sums.open_count
+    thread_sums.slice_count, thread_sums.longest_slice_ns, thread_sums.migration_count, thread_sums.open_count
 FROM thread_sums
 JOIN recordings USING (trace_id)
 JOIN thread_roles AS roles
@@ -141,5 +112,4 @@ ORDER BY
     roles.trace_id,
     CASE roles.role WHEN 'launching' THEN 0 WHEN 'other' THEN 1 ELSE 2 END,
     thread_sums.on_cpu_ns DESC,
-    roles.pid,
-    roles.tid
+    roles.pid, roles.tid

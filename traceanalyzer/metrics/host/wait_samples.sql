@@ -43,11 +43,7 @@ device_samples AS (
     JOIN devices USING (trace_id)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    waits.trace_id,
-    waits.device,
-    waits.row_id,
+    traces.trace, traces.rank, waits.trace_id, waits.device, waits.row_id,
     any_value(waits.cause) AS cause,
     any_value(waits.dur_ns) AS dur_ns,
     samples.own_function AS function,
@@ -58,8 +54,7 @@ ASOF JOIN waits
   ON waits.trace_id = samples.trace_id
  AND waits.device = samples.device
  AND waits.start_ns <= samples.start_ns
-JOIN canonical.traces AS traces
-  ON traces.trace_id = waits.trace_id
+JOIN canonical.traces AS traces ON traces.trace_id = waits.trace_id
 WHERE samples.start_ns < waits.start_ns + waits.dur_ns
 GROUP BY traces.trace, traces.rank, waits.trace_id, waits.device, waits.row_id, samples.own_function
 ORDER BY waits.trace_id, waits.device, waits.row_id, sample_count DESC, function

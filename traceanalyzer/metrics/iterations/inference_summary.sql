@@ -27,10 +27,7 @@ WITH timed AS (
     WHERE is_outermost AND op_count > 0
 )
 SELECT
-    trace,
-    rank,
-    device,
-    kind,
+    trace, rank, device, kind,
     count(*) AS iteration_count,
     CAST(sum(tokens) AS BIGINT) AS tokens,
     quantile_cont(span_ns, 0.5) AS p50_ns,

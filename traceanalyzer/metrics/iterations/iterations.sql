@@ -40,11 +40,7 @@
 --                                 first of this one, on the device; negative: they overlap; NULL: it is the first
 WITH named AS (
     SELECT
-        trace_id,
-        thread_id,
-        slice_id,
-        name,
-        start_ns,
+        trace_id, thread_id, slice_id, name, start_ns,
         start_ns + dur_ns AS end_ns,
         dur_ns,
         regexp_extract(
@@ -115,13 +111,9 @@ numbers AS (
 ),
 launches AS MATERIALIZED (
     SELECT
-        ops.trace_id,
-        ops.op_id,
-        ops.device,
-        ops.start_ns,
+        ops.trace_id, ops.op_id, ops.device, ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns,
-        calls.thread_id,
-        calls.start_ns AS call_ns,
+        calls.thread_id, calls.start_ns AS call_ns,
         unnest([TRUE, FALSE]) AS is_outermost
     FROM canonical.gpu_ops AS ops
     JOIN canonical.host_slices AS calls
@@ -133,8 +125,7 @@ owned AS (
         launches.*,
         numbers.slice_id,
         uncovered_ns(
-            launches.start_ns,
-            launches.end_ns,
+            launches.start_ns, launches.end_ns,
             max(launches.end_ns) OVER (
                 PARTITION BY launches.trace_id, numbers.slice_id
                 ORDER BY launches.start_ns, launches.end_ns, launches.op_id
@@ -151,8 +142,7 @@ owned AS (
 ),
 work AS (
     SELECT
-        trace_id,
-        slice_id,
+        trace_id, slice_id,
         arg_min(device, start_ns) AS device,
         count(*) AS op_count,
         min(start_ns) AS start_ns,
@@ -162,27 +152,15 @@ work AS (
     GROUP BY trace_id, slice_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    numbers.trace_id,
-    numbers.slice_id,
-    numbers.is_outermost,
-    numbers.name,
+    traces.trace, traces.rank, numbers.trace_id, numbers.slice_id, numbers.is_outermost, numbers.name,
     CASE
         WHEN context_requests = 0 AND generation_requests > 0 THEN 'decode'
         WHEN generation_requests = 0 AND context_requests > 0 THEN 'prefill'
         WHEN generation_requests > 0 THEN 'mixed'
     END AS kind,
-    context_requests,
-    generation_requests,
-    tokens,
-    context_tokens,
-    generation_tokens,
+    context_requests, generation_requests, tokens, context_tokens, generation_tokens,
     generation_requests + context_requests AS new_tokens_at_most,
-    attention_pairs,
-    numbers.start_ns AS host_start_ns,
-    numbers.dur_ns AS host_dur_ns,
-    work.device,
+    attention_pairs, numbers.start_ns AS host_start_ns, numbers.dur_ns AS host_dur_ns, work.device,
     coalesce(work.op_count, 0) AS op_count,
     work.start_ns - numbers.start_ns AS first_wait_ns,
     work.start_ns,

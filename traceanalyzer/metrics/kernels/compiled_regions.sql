@@ -16,9 +16,7 @@
 --   triton_count     BIGINT   kernels among them that are written in Triton
 WITH calls AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
         dur_ns,
         if(starts_with(name, 'Torch-Compiled Region'), 'region', 'graph') AS kind,
@@ -30,11 +28,7 @@ WITH calls AS (
 ),
 launches AS (
     SELECT
-        ops.trace_id,
-        ops.name AS op_name,
-        ops.dur_ns AS op_ns,
-        around.thread_id,
-        around.start_ns AS call_ns,
+        ops.trace_id, ops.name AS op_name, ops.dur_ns AS op_ns, around.thread_id, around.start_ns AS call_ns,
         unnest(['region', 'graph']) AS kind
     FROM canonical.gpu_ops AS ops
     JOIN canonical.host_slices AS around
@@ -43,9 +37,7 @@ launches AS (
 ),
 work AS (
     SELECT
-        launches.trace_id,
-        launches.kind,
-        calls.name,
+        launches.trace_id, launches.kind, calls.name,
         count(*) AS op_count,
         sum(launches.op_ns) AS op_sum_ns,
         count(*) FILTER (WHERE starts_with(launches.op_name, 'triton_')) AS triton_count
@@ -60,19 +52,14 @@ work AS (
 ),
 called AS (
     SELECT
-        trace_id,
-        kind,
-        name,
+        trace_id, kind, name,
         count(*) AS call_count,
         sum(dur_ns) AS host_sum_ns
     FROM calls
     GROUP BY trace_id, kind, name
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    called.kind,
-    called.name,
+    traces.trace, traces.rank, called.kind, called.name,
     CASE WHEN called.kind = 'region' THEN TRY_CAST(string_split(called.name, '/')[2] AS BIGINT) END AS recompile_count,
     called.call_count,
     CAST(called.host_sum_ns AS BIGINT) AS host_sum_ns,

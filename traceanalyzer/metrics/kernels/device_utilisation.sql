@@ -31,9 +31,7 @@ unions AS (
     GROUP BY key
 )
 SELECT
-    trace,
-    rank,
-    device,
+    trace, rank, device,
     end_ns - start_ns AS steps_ns,
     coalesce(kernel_ns, 0) AS kernel_ns,
     coalesce(kernel_ns, 0) / nullif(end_ns - start_ns, 0) AS utilisation_share

@@ -25,9 +25,7 @@
 --   headroom_ns      DOUBLE   sum_ns - floor_ns
 WITH written AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.hlo_op,
+        ops.trace_id, ops.device, ops.hlo_op,
         ops.copy_kind IS NOT NULL OR ops.is_comm AS is_wait,
         coalesce(ops.self_ns, ops.dur_ns) AS own_ns,
         json_extract_string(args.args, '$.hlo_category') AS category,
@@ -50,10 +48,7 @@ peaks AS (
 ),
 summed AS (
     SELECT
-        trace_id,
-        device,
-        hlo_op AS name,
-        category,
+        trace_id, device, hlo_op AS name, category,
         bool_or(is_wait) AS is_wait,
         count(*) AS call_count,
         CAST(sum(own_ns) AS BIGINT) AS sum_ns,
@@ -74,18 +69,9 @@ roofs AS (
     LEFT JOIN peaks USING (trace_id, device)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    roofs.device,
-    roofs.name,
-    roofs.category,
-    roofs.call_count,
-    roofs.sum_ns,
+    traces.trace, traces.rank, roofs.device, roofs.name, roofs.category, roofs.call_count, roofs.sum_ns,
     roofs.sum_ns / nullif(sum(roofs.sum_ns) OVER (PARTITION BY roofs.trace_id, roofs.device), 0) AS time_share,
-    roofs.flops,
-    roofs.model_flops,
-    roofs.bytes,
-    roofs.flops_rate AS flops_per_s,
+    roofs.flops, roofs.model_flops, roofs.bytes, roofs.flops_rate AS flops_per_s,
     roofs.bytes_rate AS bytes_per_s,
     roofs.flops_rate / roofs.peak_flops AS flops_share,
     roofs.bytes_rate / roofs.peak_bytes AS bytes_share,

@@ -25,23 +25,17 @@
 --   wall_ns      BIGINT   its part of the analysis window's wall time; 0 outside the window
 WITH compute AS (
     SELECT
-        trace_id,
-        device,
-        start_ns,
+        trace_id, device, start_ns,
         start_ns + dur_ns AS end_ns
     FROM gpu_ops
-    WHERE kind = 'kernel'
-      AND NOT is_comm
+    WHERE kind = 'kernel' AND NOT is_comm
 ),
 windows_of_compute AS (
     SELECT
-        trace_id,
-        device,
-        start_ns,
+        trace_id, device, start_ns,
         start_ns + dur_ns AS end_ns
     FROM ledger_rows
-    WHERE kept
-      AND bucket = 'compute'
+    WHERE kept AND bucket = 'compute'
 ),
 changes AS (
     SELECT trace_id, device, start_ns AS at_ns, 1 AS kernels, 0 AS windows FROM compute
@@ -54,9 +48,7 @@ changes AS (
 ),
 instants AS (
     SELECT
-        trace_id,
-        device,
-        at_ns,
+        trace_id, device, at_ns,
         sum(kernels) AS kernels,
         sum(windows) AS windows
     FROM changes
@@ -65,9 +57,7 @@ instants AS (
 -- From each instant to the next the same kernels run; `share_ns` is the part of this stretch that each of them gets.
 stretches AS (
     SELECT
-        trace_id,
-        device,
-        at_ns,
+        trace_id, device, at_ns,
         lead(at_ns) OVER timeline - at_ns AS dur_ns,
         sum(kernels) OVER timeline AS running_count,
         sum(windows) OVER timeline AS window_count
@@ -76,9 +66,7 @@ stretches AS (
 ),
 clocks AS (
     SELECT
-        trace_id,
-        device,
-        at_ns,
+        trace_id, device, at_ns,
         coalesce(
             sum(CASE WHEN running_count > 0 AND window_count > 0 THEN dur_ns::DOUBLE / running_count ELSE 0 END) OVER (
                 PARTITION BY trace_id, device
@@ -90,21 +78,12 @@ clocks AS (
     FROM stretches
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    ops.device,
-    ops.trace_id,
-    ops.op_id,
-    ops.name,
+    traces.trace, traces.rank, ops.device, ops.trace_id, ops.op_id, ops.name,
     coalesce(names.class, 'other') AS class,
-    names.precision,
-    names.tensor_core,
+    names.precision, names.tensor_core,
     operator_base(coalesce(calls.name, operators.name)) AS operator,
     coalesce(captured.call_id, ops.cpu_op_id) AS operator_id,
-    ops.stream,
-    steps.step,
-    ops.start_ns,
-    ops.dur_ns,
+    ops.stream, steps.step, ops.start_ns, ops.dur_ns,
     CASE WHEN ops.is_comm THEN 0 ELSE round(ends.share_ns) - round(starts.share_ns) END::BIGINT AS wall_ns
 FROM gpu_ops AS ops
 JOIN traces USING (trace_id)

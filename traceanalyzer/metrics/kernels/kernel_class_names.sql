@@ -13,8 +13,7 @@
 WITH names AS (
     SELECT DISTINCT name
     FROM gpu_ops
-    WHERE kind = 'kernel'
-      AND name IS NOT NULL
+    WHERE kind = 'kernel' AND name IS NOT NULL
 ),
 classes AS (
     SELECT
@@ -23,8 +22,7 @@ classes AS (
     FROM names
 )
 SELECT
-    name,
-    class,
+    name, class,
     CASE
         WHEN class IN ('gemm', 'gemv', 'conv', 'attention') THEN coalesce(kernel_precision_of(name), 'unknown')
     END AS precision,

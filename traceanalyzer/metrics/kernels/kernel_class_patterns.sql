@@ -14,9 +14,7 @@
 SELECT
     aspect,
     position::INTEGER AS position,
-    pattern,
-    value,
-    example
+    pattern, value, example
 FROM (
     VALUES
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.

@@ -18,11 +18,7 @@
 --   sm_count      INTEGER  SMs or compute units of the device
 --   filled_share  DOUBLE   blocks x least(threads / 128, 1) / SMs
 SELECT
-    traces.trace,
-    traces.rank,
-    ops.device,
-    ops.trace_id,
-    ops.op_id,
+    traces.trace, traces.rank, ops.device, ops.trace_id, ops.op_id,
     ops.grid_x * ops.grid_y * ops.grid_z AS blocks,
     ops.block_x * ops.block_y * ops.block_z AS threads,
     devices.sm_count,

@@ -20,9 +20,7 @@
 --   occupancy_percent DOUBLE   estimated achieved occupancy, weighted by duration; NULL: not recorded
 WITH named AS (
     SELECT
-        trace_id,
-        device,
-        name,
+        trace_id, device, name,
         bool_or(is_comm) AS is_comm,
         count(*) AS kernel_count,
         CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
@@ -37,18 +35,7 @@ WITH named AS (
     GROUP BY trace_id, device, name
 )
 SELECT
-    trace,
-    rank,
-    device,
-    name,
-    is_comm,
-    kernel_count,
-    sum_ns,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns,
+    trace, rank, device, name, is_comm, kernel_count, sum_ns, mean_ns, median_ns, min_ns, max_ns, stddev_ns,
     sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY trace_id, device), 0) AS sum_share,
     occupancy_percent
 FROM named

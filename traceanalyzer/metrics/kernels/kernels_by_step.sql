@@ -22,12 +22,7 @@ WITH gaps AS (
     GROUP BY traces.trace_id, after_op_id
 )
 SELECT
-    trace,
-    rank,
-    ops.device,
-    step,
-    kept,
-    ops.name,
+    trace, rank, ops.device, step, kept, ops.name,
     any_value(names.class) AS class,
     count(*) AS call_count,
     CAST(sum(ops.dur_ns) AS BIGINT) AS sum_ns,

@@ -15,11 +15,7 @@
 --   takes_any_grid   BOOLEAN  of grids that fit on the device at once, those of four times as many blocks take at most half as long again
 WITH kernels AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.op_id,
-        ops.name,
-        ops.dur_ns,
+        ops.trace_id, ops.device, ops.op_id, ops.name, ops.dur_ns,
         ops.grid_x * ops.grid_y * ops.grid_z AS blocks,
         ops.block_x * ops.block_y * ops.block_z AS threads,
         coalesce(ops.grid_x * ops.grid_y * ops.grid_z <= devices.sm_count, TRUE) AS fits
@@ -30,10 +26,7 @@ WITH kernels AS (
 -- Grids of other sizes are compared where there are any, which is rare among kernels of a library.
 grids AS (
     SELECT
-        trace_id,
-        device,
-        name,
-        threads,
+        trace_id, device, name, threads,
         min(blocks) FILTER (WHERE fits) AS least_blocks,
         max(blocks) FILTER (WHERE fits) AS most_blocks
     FROM kernels
@@ -42,10 +35,7 @@ grids AS (
 ),
 compared AS (
     SELECT
-        kernels.trace_id,
-        kernels.device,
-        kernels.name,
-        kernels.threads,
+        kernels.trace_id, kernels.device, kernels.name, kernels.threads,
         median(kernels.dur_ns) FILTER (WHERE kernels.blocks >= grids.most_blocks / 2)
         <= 1.5 * median(kernels.dur_ns) FILTER (WHERE kernels.blocks <= 2 * grids.least_blocks) AS takes_any_grid
     FROM kernels
@@ -61,12 +51,7 @@ timed AS (
     FROM kernels
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    timed.device,
-    timed.trace_id,
-    timed.op_id,
-    timed.usual_ns,
+    traces.trace, traces.rank, timed.device, timed.trace_id, timed.op_id, timed.usual_ns,
     timed.is_long AND (count(*) OVER alike = 1 OR max(timed.dur_ns) OVER alike >= 4 * min(timed.dur_ns) OVER alike) AS was_held_up,
     coalesce(compared.takes_any_grid, FALSE) AS takes_any_grid
 FROM timed

@@ -16,8 +16,7 @@ WITH span AS (
 ),
 sums AS (
     SELECT
-        ops.trace_id,
-        ops.device,
+        ops.trace_id, ops.device,
         sum(occupancy_percent * (least(ops.start_ns + ops.dur_ns, end_ns) - greatest(ops.start_ns, span.start_ns))) AS weighted,
         CAST(sum(least(ops.start_ns + ops.dur_ns, end_ns) - greatest(ops.start_ns, span.start_ns)) AS BIGINT) AS sum_ns
     FROM gpu_ops AS ops
@@ -29,9 +28,7 @@ sums AS (
     GROUP BY ops.trace_id, ops.device
 )
 SELECT
-    trace,
-    rank,
-    device,
+    trace, rank, device,
     coalesce(sum_ns, 0) AS sum_ns,
     weighted / nullif(sum_ns, 0) AS occupancy_percent
 FROM span

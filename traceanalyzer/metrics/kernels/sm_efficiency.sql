@@ -16,9 +16,7 @@
 --   covered_share       DOUBLE   share of the sum of kernel durations whose blocks per SM are known
 WITH kernels AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.start_ns,
+        ops.trace_id, ops.device, ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns,
         coalesce(blocks_per_sm, ops.grid_x * ops.grid_y * ops.grid_z / nullif(devices.sm_count, 0)) AS blocks_per_sm
     FROM gpu_ops AS ops
@@ -36,15 +34,12 @@ coverage AS (
 -- One block fills an SM as much as several; exact decimals, so that the sum over running kernels returns to zero.
 changes AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         unnest([greatest(kernels.start_ns, span.start_ns), least(kernels.end_ns, span.end_ns)]) AS at_ns,
         unnest([1, -1]) * CAST(least(blocks_per_sm, 1) AS DECIMAL(18, 9)) AS filled
     FROM kernels
     JOIN span USING (trace_id, device)
-    WHERE blocks_per_sm > 0
-      AND kernels.start_ns < span.end_ns
-      AND kernels.end_ns > span.start_ns
+    WHERE blocks_per_sm > 0 AND kernels.start_ns < span.end_ns AND kernels.end_ns > span.start_ns
 ),
 instants AS (
     SELECT trace_id, device, at_ns, sum(filled) AS filled
@@ -53,8 +48,7 @@ instants AS (
 ),
 stretches AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         lead(at_ns) OVER timeline - at_ns AS dur_ns,
         least(sum(filled) OVER timeline, 1) AS filled_share
     FROM instants
@@ -66,9 +60,7 @@ integrals AS (
     GROUP BY trace_id, device
 )
 SELECT
-    trace,
-    rank,
-    device,
+    trace, rank, device,
     end_ns - start_ns AS steps_ns,
     efficient_ns,
     efficient_ns / nullif(end_ns - start_ns, 0) AS sm_efficiency_share,

@@ -14,20 +14,13 @@
 --   size_bytes    HUGEINT  estimated bytes of the launches whose arguments were recorded; NULL: recorded for none
 --   gb_per_s      DOUBLE   those bytes / the durations of these launches, in 10^9 per second
 WITH kernels AS (
-    SELECT
-        trace_id,
-        device,
-        name,
-        dur_ns,
-        cpu_op_id
+    SELECT trace_id, device, name, dur_ns, cpu_op_id
     FROM canonical.gpu_ops
     WHERE kind = 'kernel' AND starts_with(name, 'triton_')
 ),
 arguments AS (
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        slices.name,
+        slices.trace_id, slices.slice_id, slices.name,
         json_extract(slices.input_shapes, '$[*]') AS dims,
         TRY_CAST(args.args ->> '$."Input type"' AS VARCHAR[]) AS types
     FROM canonical.host_slices AS slices
@@ -36,9 +29,7 @@ arguments AS (
 ),
 sizes AS (
     SELECT
-        trace_id,
-        slice_id,
-        name,
+        trace_id, slice_id, name,
         list_sum([
             CAST(element_count(tensor_shape(dims, place)) * element_bytes(types[place + 1]) AS HUGEINT)
             FOR place IN range(len(types))
@@ -55,10 +46,7 @@ sized AS (
            ON sizes.trace_id = kernels.trace_id AND sizes.slice_id = kernels.cpu_op_id AND sizes.name = kernels.name
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    sized.device,
-    sized.name,
+    traces.trace, traces.rank, sized.device, sized.name,
     string_split(sized.name, '_')[2] AS kind,
     count(*) AS kernel_count,
     CAST(sum(sized.dur_ns) AS BIGINT) AS sum_ns,

@@ -16,12 +16,7 @@
 --   wall_ns      BIGINT   its part of the analysis window's wall time
 WITH numbered AS (
     SELECT
-        trace_id,
-        device,
-        stream,
-        op_id,
-        class,
-        wall_ns,
+        trace_id, device, stream, op_id, class, wall_ns,
         row_number() OVER (PARTITION BY trace_id, device, stream ORDER BY start_ns, op_id) AS position
     FROM kernel_class
 ),
@@ -53,9 +48,7 @@ neighbours AS (
 ),
 edges AS (
     SELECT
-        trace_id,
-        device,
-        block_id,
+        trace_id, device, block_id,
         max(distance) FILTER (WHERE class = 'gemm' AND distance < 0) AS first_distance,
         min(distance) FILTER (WHERE class = 'gemm' AND distance > 0) AS last_distance,
         max(distance) FILTER (WHERE class NOT IN ('gemm', 'elementwise', 'copy', 'reduce') AND distance < 0) AS stranger_before,
@@ -64,10 +57,7 @@ edges AS (
     GROUP BY trace_id, device, block_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    neighbours.device,
-    neighbours.trace_id,
+    traces.trace, traces.rank, neighbours.device, neighbours.trace_id,
     min(neighbours.block_id) AS block_id,
     neighbours.op_id,
     any_value(neighbours.class) AS class,

@@ -17,9 +17,7 @@ WITH calls AS (
     WHERE category IN ('runtime', 'driver')
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    trace_id,
+    traces.trace, traces.rank, trace_id,
     count(*) AS call_count,
     median(calls.until_next_ns) AS median_ns
 FROM calls

@@ -22,9 +22,7 @@ WITH RECURSIVE
 -- recorded_slices() reads host_slices and capture_slices.
 marks AS (
     SELECT
-        owner_id,
-        thread_id,
-        start_ns,
+        owner_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
         slice_id,
         contains(name, 'StreamEndCapture') OR contains(name, 'capture_end') AS is_end
@@ -43,10 +41,7 @@ followed AS (
 ),
 captures AS (
     SELECT
-        owner_id,
-        thread_id,
-        start_ns,
-        next_end_ns AS end_ns,
+        owner_id, thread_id, start_ns, next_end_ns AS end_ns,
         row_number() OVER (PARTITION BY owner_id ORDER BY start_ns, thread_id) AS capture
     FROM followed
     WHERE NOT is_end AND is_next_end
@@ -78,23 +73,14 @@ arguments AS (
 ),
 calls AS (
     SELECT
-        owner_id,
-        thread_id,
-        slice_id,
-        parent_id,
-        op_id,
-        python_id,
-        module_id,
-        annotation_id,
-        start_ns,
+        owner_id, thread_id, slice_id, parent_id, op_id, python_id, module_id, annotation_id, start_ns,
         CASE
             WHEN regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch[A-Za-z]*Kernel') THEN 'kernel'
             WHEN regexp_matches(name, '^(cuda|hip|cu)Memcpy') THEN 'memcpy'
             WHEN regexp_matches(name, '^(cuda|hip|cu)Memset') THEN 'memset'
         END AS kind
     FROM recorded_slices()
-    WHERE category IN ('runtime', 'driver')
-      AND kind IS NOT NULL
+    WHERE category IN ('runtime', 'driver') AND kind IS NOT NULL
 ),
 captured AS (
     SELECT captures.capture, calls.*
@@ -104,10 +90,8 @@ captured AS (
      AND calls.thread_id = captures.thread_id
      AND calls.start_ns >= captures.start_ns
      AND calls.start_ns < captures.end_ns
-    ANTI JOIN calls AS around
-           ON around.owner_id = calls.owner_id AND around.slice_id = calls.parent_id
-    ANTI JOIN ran
-           ON ran.owner_id = calls.owner_id AND ran.launch_id = calls.slice_id
+    ANTI JOIN calls AS around ON around.owner_id = calls.owner_id AND around.slice_id = calls.parent_id
+    ANTI JOIN ran ON ran.owner_id = calls.owner_id AND ran.launch_id = calls.slice_id
 ),
 -- From the frame around each call outwards, to the first that is a line.
 climbing AS (
@@ -119,8 +103,7 @@ climbing AS (
     FROM climbing
     JOIN recorded_slices() AS frames
       ON frames.owner_id = climbing.owner_id AND frames.slice_id = climbing.frame_id
-    WHERE frames.python_id IS NOT NULL
-      AND NOT is_python_line(frames.name)
+    WHERE frames.python_id IS NOT NULL AND NOT is_python_line(frames.name)
 ),
 lines AS (
     SELECT climbing.owner_id, climbing.first_id, frames.name
@@ -130,22 +113,16 @@ lines AS (
     WHERE is_python_line(frames.name)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    captured.owner_id AS trace_id,
-    captured.capture,
+    traces.trace, traces.rank, captured.owner_id AS trace_id, captured.capture,
     row_number() OVER (
         PARTITION BY captured.owner_id, captured.capture
         ORDER BY captured.start_ns, captured.slice_id
     ) AS position,
-    captured.slice_id AS launch_id,
-    captured.kind,
+    captured.slice_id AS launch_id, captured.kind,
     CASE WHEN captured.kind = 'kernel' THEN json_extract_string(event_args.args, '$.kernel') END AS kernel,
-    operator.name AS operator,
-    operator.input_shapes,
+    operator.name AS operator, operator.input_shapes,
     replace(module.name, 'nn.Module: ', '') AS module,
-    python.name AS python,
-    annotation.name AS annotation
+    python.name AS python, annotation.name AS annotation
 FROM captured
 JOIN owners AS traces USING (owner_id)
 LEFT JOIN arguments AS event_args

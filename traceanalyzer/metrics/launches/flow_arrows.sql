@@ -46,8 +46,7 @@ points AS (
 -- Most points are at the start of a slice, so their time alone finds the slice.
 starting AS (
     SELECT
-        trace_id,
-        event_id,
+        trace_id, event_id,
         arg_max(slice_id, (depth, slice_id)) AS slice_id,
         arg_max(host_slices.name, (depth, slice_id)) AS name
     FROM points
@@ -69,11 +68,7 @@ openings AS (
 ),
 begun AS (
     SELECT
-        points.trace_id,
-        points.event_id,
-        points.start_ns AS at_ns,
-        openings.slice_id,
-        slices.parent_id,
+        points.trace_id, points.event_id, points.start_ns AS at_ns, openings.slice_id, slices.parent_id,
         slices.name,
         slices.start_ns + slices.dur_ns > points.start_ns AS holds
     FROM elsewhere AS points
@@ -91,12 +86,7 @@ climbed AS (
     UNION ALL
     -- A slice that ended before the point cannot contain it; a slice around that slice may.
     SELECT
-        climbed.trace_id,
-        climbed.event_id,
-        climbed.at_ns,
-        slices.slice_id,
-        slices.parent_id,
-        slices.name,
+        climbed.trace_id, climbed.event_id, climbed.at_ns, slices.slice_id, slices.parent_id, slices.name,
         slices.start_ns + slices.dur_ns > climbed.at_ns
     FROM climbed
     JOIN slices ON slices.trace_id = climbed.trace_id AND slices.slice_id = climbed.parent_id
@@ -149,26 +139,16 @@ ops_bound AS (
 bound AS (
     SELECT
         points.*,
-        slices_bound.slice_id,
-        ops_bound.op_id,
+        slices_bound.slice_id, ops_bound.op_id,
         coalesce(slices_bound.name, ops_bound.name) AS bound_name
     FROM points
     LEFT JOIN slices_bound USING (trace_id, event_id)
     LEFT JOIN ops_bound USING (trace_id, event_id)
 )
 SELECT
-    trace,
-    rank,
-    leaving.flow_id,
-    leaving.category,
-    leaving.name AS flow,
-    leaving.start_ns AS from_ns,
-    leaving.slice_id AS from_slice_id,
-    leaving.op_id AS from_op_id,
-    leaving.bound_name AS from_name,
-    reaching.start_ns AS to_ns,
-    reaching.slice_id AS to_slice_id,
-    reaching.op_id AS to_op_id,
+    trace, rank, leaving.flow_id, leaving.category, leaving.name AS flow, leaving.start_ns AS from_ns,
+    leaving.slice_id AS from_slice_id, leaving.op_id AS from_op_id, leaving.bound_name AS from_name,
+    reaching.start_ns AS to_ns, reaching.slice_id AS to_slice_id, reaching.op_id AS to_op_id,
     reaching.bound_name AS to_name
 FROM arrows
 JOIN canonical.traces USING (trace_id)

@@ -29,20 +29,9 @@ WITH causes AS MATERIALIZED (
     ) AS origins USING (trace_id, slice_id)
 )
 SELECT
-    trace,
-    rank,
-    gpu_ops.device,
-    gpu_ops.op_id,
-    gpu_ops.kind,
-    gpu_ops.name,
-    gpu_ops.start_ns,
-    gpu_ops.dur_ns,
-    steps.step,
-    launch.name AS launch_api,
-    operator.name AS operator,
-    annotation.name AS annotation,
-    python.name AS python,
-    link_source
+    trace, rank, gpu_ops.device, gpu_ops.op_id, gpu_ops.kind, gpu_ops.name, gpu_ops.start_ns, gpu_ops.dur_ns,
+    steps.step, launch.name AS launch_api, operator.name AS operator, annotation.name AS annotation,
+    python.name AS python, link_source
 FROM gpu_ops
 JOIN canonical.traces USING (trace_id)
 LEFT JOIN attribution.steps

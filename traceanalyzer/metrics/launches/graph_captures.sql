@@ -15,9 +15,7 @@
 --   captured_count  BIGINT   launches in the capture that have no operation on the device
 WITH marks AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
         name ILIKE '%StreamEndCapture%' AS is_end,
         slice_id
@@ -27,29 +25,19 @@ WITH marks AS (
 ),
 followed AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
-        is_end,
+        trace_id, thread_id, start_ns, is_end,
         lead(is_end) OVER following AS is_next_end,
         lead(end_ns) OVER following AS next_end_ns
     FROM marks
     WINDOW following AS (PARTITION BY trace_id, thread_id ORDER BY start_ns, slice_id)
 ),
 captures AS (
-    SELECT
-        trace_id,
-        thread_id,
-        start_ns,
-        next_end_ns AS end_ns
+    SELECT trace_id, thread_id, start_ns, next_end_ns AS end_ns
     FROM followed
     WHERE NOT is_end AND is_next_end
 ),
 idle_launches AS (
-    SELECT
-        calls.trace_id,
-        calls.thread_id,
-        calls.start_ns
+    SELECT calls.trace_id, calls.thread_id, calls.start_ns
     FROM host_slices AS calls
     LEFT JOIN (SELECT DISTINCT trace_id, launch_id FROM gpu_ops) AS ops
            ON ops.trace_id = calls.trace_id AND ops.launch_id = calls.slice_id
@@ -58,12 +46,7 @@ idle_launches AS (
       AND ops.launch_id IS NULL
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    captures.trace_id,
-    captures.thread_id,
-    captures.start_ns,
-    captures.end_ns,
+    traces.trace, traces.rank, captures.trace_id, captures.thread_id, captures.start_ns, captures.end_ns,
     count(idle_launches.start_ns) AS captured_count
 FROM captures
 JOIN canonical.traces USING (trace_id)

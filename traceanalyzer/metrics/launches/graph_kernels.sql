@@ -16,25 +16,14 @@
 --   max_ns        BIGINT   longest
 WITH placed AS (
     SELECT
-        launches.trace,
-        launches.rank,
-        launches.trace_id,
-        launches.graph,
-        ops.name,
-        ops.dur_ns,
+        launches.trace, launches.rank, launches.trace_id, launches.graph, ops.name, ops.dur_ns,
         row_number() OVER (PARTITION BY launches.trace_id, launches.launch_id ORDER BY ops.start_ns, ops.op_id) AS position
     FROM graph_launches AS launches
     JOIN canonical.gpu_ops AS ops ON ops.trace_id = launches.trace_id AND ops.launch_id = launches.launch_id
-    WHERE launches.has_nodes
-      AND NOT launches.is_under_recorded
+    WHERE launches.has_nodes AND NOT launches.is_under_recorded
 )
 SELECT
-    trace,
-    rank,
-    trace_id,
-    graph,
-    position,
-    name,
+    trace, rank, trace_id, graph, position, name,
     count(*) AS replay_count,
     CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
     median(dur_ns) AS median_ns,

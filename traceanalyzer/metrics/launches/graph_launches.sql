@@ -26,13 +26,7 @@
 --   busy_ns            BIGINT   time in which at least one operation runs
 --   is_under_recorded  BOOLEAN  fewer operations than most launches of its graph; NULL: no operation was recorded
 WITH calls AS (
-    SELECT
-        trace_id,
-        slice_id,
-        parent_id,
-        name,
-        start_ns,
-        dur_ns
+    SELECT trace_id, slice_id, parent_id, name, start_ns, dur_ns
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
       AND contains(name, 'GraphLaunch')
@@ -42,11 +36,7 @@ WITH calls AS (
 -- call.
 launches AS (
     SELECT
-        calls.trace_id,
-        calls.slice_id,
-        calls.name,
-        calls.start_ns AS host_start_ns,
-        calls.dur_ns,
+        calls.trace_id, calls.slice_id, calls.name, calls.start_ns AS host_start_ns, calls.dur_ns,
         work.* EXCLUDE (trace_id, launch_id)
     FROM calls
     LEFT JOIN graph_replays() AS work ON work.trace_id = calls.trace_id AND work.launch_id = calls.slice_id
@@ -58,15 +48,8 @@ launches AS (
        )
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    launches.device,
-    launches.trace_id,
-    launches.slice_id AS launch_id,
-    launches.name AS call,
-    launches.host_start_ns,
-    launches.dur_ns AS host_dur_ns,
-    launches.graph,
+    traces.trace, traces.rank, launches.device, launches.trace_id, launches.slice_id AS launch_id,
+    launches.name AS call, launches.host_start_ns, launches.dur_ns AS host_dur_ns, launches.graph,
     CASE
         WHEN launches.graph IS NOT NULL
         THEN row_number() OVER (PARTITION BY launches.trace_id, launches.graph ORDER BY launches.host_start_ns, launches.slice_id)
@@ -76,8 +59,7 @@ SELECT
     launches.start_ns - launches.host_start_ns AS first_wait_ns,
     launches.start_ns,
     launches.end_ns - launches.start_ns AS span_ns,
-    launches.busy_ns,
-    launches.is_under_recorded
+    launches.busy_ns, launches.is_under_recorded
 FROM launches
 JOIN canonical.traces AS traces USING (trace_id)
 ORDER BY launches.trace_id, launches.host_start_ns, launches.slice_id

@@ -12,10 +12,7 @@
 --   op_sum_ns       BIGINT   sum of the durations of the operations in all replays that are recorded in full
 --   matched_share   DOUBLE   part of op_sum_ns in operations found in a capture
 SELECT
-    trace,
-    rank,
-    trace_id,
-    graph,
+    trace, rank, trace_id, graph,
     count(*) AS op_count,
     count(*) FILTER (WHERE is_matched) AS matched_count,
     count(operator) AS operator_count,

@@ -32,27 +32,13 @@
 --   module         VARCHAR  innermost module around the launch
 --   python         VARCHAR  innermost line of Python around the launch: file(line): function
 WITH whole AS MATERIALIZED (
-    SELECT
-        trace,
-        rank,
-        trace_id,
-        graph,
-        launch_id,
-        host_start_ns
+    SELECT trace, rank, trace_id, graph, launch_id, host_start_ns
     FROM graph_launches
-    WHERE has_nodes
-      AND NOT is_under_recorded
+    WHERE has_nodes AND NOT is_under_recorded
 ),
 replayed AS MATERIALIZED (
     SELECT
-        whole.trace_id,
-        whole.graph,
-        whole.launch_id,
-        ops.kind,
-        ops.name,
-        ops.dur_ns,
-        ops.start_ns,
-        ops.op_id,
+        whole.trace_id, whole.graph, whole.launch_id, ops.kind, ops.name, ops.dur_ns, ops.start_ns, ops.op_id,
         ops.graph_node_id,
         row_number() OVER (PARTITION BY whole.trace_id, whole.launch_id ORDER BY ops.start_ns, ops.op_id) AS position
     FROM whole
@@ -70,18 +56,14 @@ first_replays AS (
 ),
 nodes AS MATERIALIZED (
     SELECT
-        first_replays.trace,
-        first_replays.rank,
+        first_replays.trace, first_replays.rank,
         replayed.*
     FROM first_replays
     JOIN replayed USING (trace_id, graph, launch_id)
 ),
 captures AS (
     SELECT
-        captured.trace_id,
-        captured.trace,
-        captured.rank,
-        captured.capture,
+        captured.trace_id, captured.trace, captured.rank, captured.capture,
         count(captured.kernel) > 0 AS has_names,
         count(*) AS captured_count
     FROM captured_launches AS captured
@@ -103,10 +85,7 @@ captured_keys AS MATERIALIZED (
 ),
 pairs AS (
     SELECT
-        first_replays.trace_id,
-        first_replays.graph,
-        captures.trace_id AS capture_trace_id,
-        captures.capture,
+        first_replays.trace_id, first_replays.graph, captures.trace_id AS capture_trace_id, captures.capture,
         captures.has_names
     FROM first_replays
     JOIN captures
@@ -117,10 +96,7 @@ pairs AS (
 ),
 node_keys AS (
     SELECT
-        nodes.trace_id,
-        nodes.graph,
-        nodes.position,
-        named.has_names,
+        nodes.trace_id, nodes.graph, nodes.position, named.has_names,
         if(named.has_names AND nodes.kind = 'kernel', nodes.name, nodes.kind) AS key,
         row_number() OVER (in_graph ORDER BY nodes.graph_node_id, nodes.start_ns, nodes.op_id) AS nth,
         row_number() OVER (
@@ -137,20 +113,9 @@ node_keys AS (
 ),
 matches AS (
     SELECT
-        pairs.trace_id,
-        pairs.graph,
-        node_keys.position,
-        pairs.capture_trace_id,
-        pairs.capture,
-        pairs.has_names,
-        captured.trace AS capture_trace,
-        captured.launch_id AS captured_id,
-        captured.kernel,
-        captured.operator,
-        captured.input_shapes,
-        captured.module,
-        captured.python,
-        captures.captured_count,
+        pairs.trace_id, pairs.graph, node_keys.position, pairs.capture_trace_id, pairs.capture,
+        pairs.has_names, captured.trace AS capture_trace, captured.launch_id AS captured_id, captured.kernel,
+        captured.operator, captured.input_shapes, captured.module, captured.python, captures.captured_count,
         count(*) OVER in_pair AS matched_count,
         row_number() OVER (in_pair ORDER BY node_keys.place) = row_number() OVER (in_pair ORDER BY captured.position)
             AS is_in_order
@@ -201,9 +166,7 @@ fitting AS (
 -- Where fitting captures differ in a column, or some have nothing there, it is NULL.
 agreed AS (
     SELECT
-        trace_id,
-        graph,
-        position,
+        trace_id, graph, position,
         if(count(kernel) = count(*), 'name', 'order') AS matched_by,
         arg_min((capture_trace_id, captured_id), (capture_trace_id, capture)) AS first_capture,
         if(count(DISTINCT capture_trace_id) = 1, any_value(capture_trace), NULL) AS capture_trace,
@@ -220,26 +183,15 @@ capture_counts AS (
     GROUP BY trace_id, graph
 )
 SELECT
-    nodes.trace,
-    nodes.rank,
-    nodes.trace_id,
-    nodes.graph,
-    nodes.position,
-    nodes.kind,
-    nodes.name,
-    sums.replay_count,
-    sums.sum_ns,
+    nodes.trace, nodes.rank, nodes.trace_id, nodes.graph, nodes.position, nodes.kind, nodes.name,
+    sums.replay_count, sums.sum_ns,
     agreed.trace_id IS NOT NULL AS is_matched,
     agreed.matched_by,
     coalesce(capture_counts.capture_count, 0) AS capture_count,
-    agreed.capture_trace,
-    nodes.op_id,
+    agreed.capture_trace, nodes.op_id,
     agreed.first_capture[1] AS owner_id,
     agreed.first_capture[2] AS captured_id,
-    agreed.operator,
-    agreed.input_shapes,
-    agreed.module,
-    agreed.python
+    agreed.operator, agreed.input_shapes, agreed.module, agreed.python
 FROM nodes
 JOIN sums USING (trace_id, graph, position)
 LEFT JOIN agreed USING (trace_id, graph, position)

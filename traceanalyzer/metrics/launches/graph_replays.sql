@@ -16,10 +16,7 @@
 --   replayed_share  DOUBLE   their part of kernel_ns
 --   eager_count     BIGINT   kernels that were launched one by one, or whose launch is not in the trace
 SELECT
-    traces.trace,
-    traces.rank,
-    ops.device,
-    ops.trace_id,
+    traces.trace, traces.rank, ops.device, ops.trace_id,
     count(*) AS kernel_count,
     sum(ops.dur_ns)::BIGINT AS kernel_ns,
     count(DISTINCT ops.launch_id) FILTER (WHERE ops.is_graph_launch) AS replay_count,
@@ -34,8 +31,7 @@ FROM (
     FROM gpu_ops
     LEFT JOIN (FROM host_slices WHERE name ILIKE '%GraphLaunch%') AS launching
            ON launching.trace_id = gpu_ops.trace_id AND launching.slice_id = gpu_ops.launch_id
-    WHERE gpu_ops.kind IN ('kernel', 'graph')
-      AND NOT gpu_ops.is_comm
+    WHERE gpu_ops.kind IN ('kernel', 'graph') AND NOT gpu_ops.is_comm
 ) AS ops
 JOIN traces USING (trace_id)
 JOIN attribution.windows AS windows

@@ -24,9 +24,7 @@
 --   total_ns     BIGINT   start of the call to the end of the call or of the last operation, whichever is later
 WITH work AS (
     SELECT
-        trace_id,
-        launch_id,
-        device,
+        trace_id, launch_id, device,
         count(*) AS op_count,
         min(start_ns) AS gpu_start_ns,
         max(start_ns + dur_ns) AS gpu_end_ns,
@@ -36,17 +34,8 @@ WITH work AS (
     GROUP BY trace_id, launch_id, device
 )
 SELECT
-    trace,
-    rank,
-    work.device,
-    work.trace_id,
-    work.launch_id,
-    call.thread_id,
-    call.name AS api,
-    first_op.name,
-    op_count,
-    call.start_ns,
-    call.dur_ns AS api_ns,
+    trace, rank, work.device, work.trace_id, work.launch_id, call.thread_id, call.name AS api, first_op.name,
+    op_count, call.start_ns, call.dur_ns AS api_ns,
     CASE
         WHEN gpu_start_ns >= call.start_ns + call.dur_ns THEN gpu_start_ns - call.start_ns - call.dur_ns
     END AS queue_ns,

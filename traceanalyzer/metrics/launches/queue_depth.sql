@@ -20,12 +20,7 @@
 --   full_share   DOUBLE   full_ns / window_ns
 WITH depths AS (
     SELECT
-        trace,
-        rank,
-        device,
-        stream,
-        trace_id,
-        depth,
+        trace, rank, device, stream, trace_id, depth,
         sum(dur_ns) AS dur_ns
     FROM queue_depth_changes
     WHERE dur_ns IS NOT NULL
@@ -40,10 +35,7 @@ reached AS (
     FROM depths
 )
 SELECT
-    trace,
-    rank,
-    device,
-    stream,
+    trace, rank, device, stream,
     CAST(any_value(window_ns) AS BIGINT) AS window_ns,
     sum(depth * dur_ns) / any_value(window_ns) AS mean_depth,
     max(depth) FILTER (WHERE 2 * at_least_ns >= window_ns) AS median_depth,

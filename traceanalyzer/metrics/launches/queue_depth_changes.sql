@@ -36,12 +36,7 @@ instants AS (
     HAVING sum(change) <> 0
 )
 SELECT
-    trace,
-    rank,
-    device,
-    stream,
-    trace_id,
-    at_ns AS start_ns,
+    trace, rank, device, stream, trace_id, at_ns AS start_ns,
     lead(at_ns) OVER timeline - at_ns AS dur_ns,
     CAST(sum(change) OVER timeline AS BIGINT) AS depth
 FROM instants

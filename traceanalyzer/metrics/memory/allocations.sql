@@ -22,21 +22,14 @@
 --   size_bytes  BIGINT   bytes of all events; NULL: calls, whose sizes are not recorded
 WITH host_steps AS (
     SELECT
-        trace_id,
-        host_start_ns,
+        trace_id, host_start_ns,
         any_value(step) AS step,
         max(host_end_ns) AS host_end_ns
     FROM attribution.steps
     GROUP BY trace_id, host_start_ns
 ),
 calls AS (
-    SELECT
-        trace_id,
-        slice_id,
-        parent_id,
-        name,
-        start_ns,
-        dur_ns
+    SELECT trace_id, slice_id, parent_id, name, start_ns, dur_ns
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
       AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
@@ -47,34 +40,24 @@ calls AS (
 ),
 events AS (
     SELECT
-        trace_id,
-        CAST(NULL AS INTEGER) AS device,
+        trace_id, CAST(NULL AS INTEGER) AS device,
         'driver' AS source,
-        name,
-        start_ns,
-        dur_ns,
-        CAST(NULL AS BIGINT) AS size_bytes
+        name, start_ns, dur_ns, CAST(NULL AS BIGINT) AS size_bytes
     FROM calls
     WHERE NOT EXISTS (FROM calls AS outer_call WHERE outer_call.trace_id = calls.trace_id AND outer_call.slice_id = calls.parent_id)
     UNION ALL
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         if(format = 'nsys', 'usage', 'framework'),
-        kind,
-        start_ns,
-        NULL,
+        kind, start_ns, NULL,
         abs(memory_events.size_bytes)
     FROM memory_events
     JOIN canonical.traces USING (trace_id)
 )
 SELECT
-    trace,
-    rank,
-    device,
+    trace, rank, device,
     CASE WHEN events.start_ns < host_end_ns THEN step END AS step,
-    source,
-    name,
+    source, name,
     count(*) AS alloc_count,
     CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
     max(dur_ns) AS max_ns,
@@ -83,11 +66,7 @@ FROM events
 JOIN canonical.traces AS traces USING (trace_id)
 ASOF LEFT JOIN host_steps ON host_steps.trace_id = events.trace_id AND host_steps.host_start_ns <= events.start_ns
 GROUP BY
-    traces.trace_id,
-    trace,
-    rank,
-    device,
+    traces.trace_id, trace, rank, device,
     CASE WHEN events.start_ns < host_end_ns THEN step END,
-    source,
-    name
+    source, name
 ORDER BY traces.trace_id, step, source, sum_ns DESC, name, device

@@ -19,10 +19,7 @@
 --   pinned_tenth_count  BIGINT   tenths of the window in which one of them begins, 0 to 10
 WITH calls AS (
     SELECT
-        trace_id,
-        slice_id,
-        start_ns,
-        name,
+        trace_id, slice_id, start_ns, name,
         sum(dur_ns) OVER (PARTITION BY trace_id, name) AS name_ns,
         count(*) OVER (PARTITION BY trace_id, name) AS name_count,
         regexp_matches(name, 'Host') AS pins
@@ -35,10 +32,7 @@ WITH calls AS (
       )
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    windows.device,
-    windows.trace_id,
+    traces.trace, traces.rank, windows.device, windows.trace_id,
     count(calls.slice_id) FILTER (WHERE NOT pins) AS call_count,
     count(calls.slice_id) FILTER (WHERE NOT pins AND regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE NOT pins) AS tenth_count,

@@ -30,15 +30,7 @@
 WITH RECURSIVE
 events AS (
     SELECT
-        trace_id,
-        place,
-        device,
-        event_id,
-        position,
-        start_ns,
-        kind,
-        address,
-        size_bytes,
+        trace_id, place, device, event_id, position, start_ns, kind, address, size_bytes,
         lead(kind) OVER at_address AS next_kind,
         lead(position) OVER at_address AS next_position,
         lead(start_ns) OVER at_address AS next_ns
@@ -58,12 +50,7 @@ allocations AS MATERIALIZED (
 ),
 operators AS MATERIALIZED (
     SELECT
-        trace_id,
-        thread_id,
-        slice_id,
-        op_id,
-        depth,
-        start_ns,
+        trace_id, thread_id, slice_id, op_id, depth, start_ns,
         start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     SEMI JOIN (SELECT DISTINCT trace_id, thread_id FROM allocations) AS allocating USING (trace_id, thread_id)
@@ -72,9 +59,7 @@ operators AS MATERIALIZED (
 -- Of several operators that start at one instant, the innermost.
 starting AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         arg_max(slice_id, depth) AS slice_id,
         arg_max_null(op_id, depth) AS op_id,
         arg_max(end_ns, depth) AS end_ns
@@ -84,12 +69,8 @@ starting AS (
 -- From the operator that started last to that around it, until one is open.
 climbing AS (
     SELECT
-        allocations.trace_id,
-        allocations.event_id,
-        allocations.start_ns AS at_ns,
-        starting.slice_id,
-        starting.op_id,
-        starting.end_ns
+        allocations.trace_id, allocations.event_id, allocations.start_ns AS at_ns, starting.slice_id,
+        starting.op_id, starting.end_ns
     FROM allocations
     ASOF JOIN starting
         ON starting.trace_id = allocations.trace_id
@@ -97,11 +78,7 @@ climbing AS (
        AND starting.start_ns <= allocations.start_ns
     UNION ALL
     SELECT
-        climbing.trace_id,
-        climbing.event_id,
-        climbing.at_ns,
-        operators.slice_id,
-        operators.op_id,
+        climbing.trace_id, climbing.event_id, climbing.at_ns, operators.slice_id, operators.op_id,
         operators.end_ns
     FROM climbing
     JOIN operators ON operators.trace_id = climbing.trace_id AND operators.slice_id = climbing.op_id
@@ -109,8 +86,7 @@ climbing AS (
 ),
 host_steps AS (
     SELECT
-        trace_id,
-        host_start_ns,
+        trace_id, host_start_ns,
         any_value(step) AS step,
         max(host_end_ns) AS host_end_ns
     FROM attribution.steps
@@ -118,8 +94,7 @@ host_steps AS (
 ),
 phases AS MATERIALIZED (
     SELECT
-        trace_id,
-        start_ns,
+        trace_id, start_ns,
         max(start_ns + dur_ns) AS end_ns,
         any_value(starts_with(name, 'Optimizer.step')) AS is_optimizer
     FROM canonical.host_slices
@@ -130,8 +105,7 @@ phases AS MATERIALIZED (
 -- Joined by time here, where rows are narrow: these joins sort them.
 times AS (
     SELECT
-        times.trace_id,
-        times.event_id,
+        times.trace_id, times.event_id,
         CASE WHEN times.start_ns < steps.host_end_ns THEN steps.step END AS step,
         CASE WHEN times.start_ns < made.end_ns THEN made.end_ns END AS made_end_ns,
         made.is_optimizer,
@@ -139,37 +113,21 @@ times AS (
     FROM (SELECT trace_id, event_id, start_ns, end_ns FROM allocations) AS times
     ASOF LEFT JOIN host_steps AS steps
         ON steps.trace_id = times.trace_id AND steps.host_start_ns <= times.start_ns
-    ASOF LEFT JOIN phases AS made
-        ON made.trace_id = times.trace_id AND made.start_ns <= times.start_ns
-    ASOF LEFT JOIN phases AS freed
-        ON freed.trace_id = times.trace_id AND freed.start_ns <= times.end_ns
+    ASOF LEFT JOIN phases AS made ON made.trace_id = times.trace_id AND made.start_ns <= times.start_ns
+    ASOF LEFT JOIN phases AS freed ON freed.trace_id = times.trace_id AND freed.start_ns <= times.end_ns
 ),
 owned AS (
     SELECT
         times.*,
-        owners.slice_id AS operator_id,
-        owners.end_ns AS operator_end_ns
+        owners.slice_id AS operator_id, owners.end_ns AS operator_end_ns
     FROM times
     LEFT JOIN (FROM climbing WHERE end_ns > at_ns) AS owners USING (trace_id, event_id)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    allocations.place,
-    allocations.device,
-    allocations.trace_id,
-    allocations.event_id,
-    allocations.position,
-    allocations.start_ns,
-    allocations.size_bytes,
-    allocations.free_position,
-    allocations.end_ns,
-    allocations.is_matched,
-    owned.step,
-    owned.operator_id,
-    operators.name AS operator,
-    operators.module_id,
-    operators.python_id,
+    traces.trace, traces.rank, allocations.place, allocations.device, allocations.trace_id,
+    allocations.event_id, allocations.position, allocations.start_ns, allocations.size_bytes,
+    allocations.free_position, allocations.end_ns, allocations.is_matched, owned.step, owned.operator_id,
+    operators.name AS operator, operators.module_id, operators.python_id,
     CASE
         WHEN NOT allocations.is_matched THEN NULL
         WHEN allocations.end_ns <= owned.operator_end_ns THEN 'temporary'

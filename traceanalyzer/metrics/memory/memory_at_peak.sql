@@ -24,13 +24,8 @@ WITH peaks AS (
 ),
 live AS (
     SELECT
-        peaks.trace_id,
-        peaks.place,
-        peaks.device,
-        allocations.category,
-        allocations.operator,
-        modules.name AS module,
-        frames.name AS python,
+        peaks.trace_id, peaks.place, peaks.device, allocations.category, allocations.operator,
+        modules.name AS module, frames.name AS python,
         count(*) AS alloc_count,
         TRY_CAST(sum(allocations.size_bytes) AS BIGINT) AS live_bytes
     FROM peaks
@@ -51,9 +46,7 @@ live AS (
 -- of the recording holds.
 held AS (
     SELECT
-        trace_id,
-        place,
-        device,
+        trace_id, place, device,
         sum(live_bytes) AS live_bytes
     FROM live
     GROUP BY trace_id, place, device
@@ -62,31 +55,17 @@ owners AS (
     SELECT * FROM live
     UNION ALL
     SELECT
-        peaks.trace_id,
-        peaks.place,
-        peaks.device,
+        peaks.trace_id, peaks.place, peaks.device,
         'older',
-        NULL,
-        NULL,
-        NULL,
-        NULL,
+        NULL, NULL, NULL, NULL,
         CAST(peaks.peak_bytes - coalesce(held.live_bytes, 0) AS BIGINT)
     FROM peaks
     LEFT JOIN held USING (trace_id, place, device)
     WHERE peaks.peak_bytes > coalesce(held.live_bytes, 0)
 )
 SELECT
-    peaks.trace,
-    peaks.rank,
-    owners.place,
-    owners.device,
-    owners.trace_id,
-    owners.category,
-    owners.operator,
-    owners.module,
-    owners.python,
-    owners.alloc_count,
-    owners.live_bytes,
+    peaks.trace, peaks.rank, owners.place, owners.device, owners.trace_id, owners.category, owners.operator,
+    owners.module, owners.python, owners.alloc_count, owners.live_bytes,
     owners.live_bytes / nullif(peaks.peak_bytes, 0) AS live_share
 FROM owners
 JOIN peaks USING (trace_id, place, device)
@@ -95,7 +74,4 @@ ORDER BY
     owners.place DESC,
     owners.device,
     owners.live_bytes DESC,
-    owners.category,
-    owners.operator,
-    owners.module,
-    owners.python
+    owners.category, owners.operator, owners.module, owners.python

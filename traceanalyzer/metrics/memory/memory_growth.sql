@@ -19,23 +19,15 @@
 --   is_suspected   BOOLEAN  this is one of three or more consecutive steps
 WITH step_order AS (
     SELECT
-        trace_id,
-        step,
+        trace_id, step,
         dense_rank() OVER (PARTITION BY trace_id ORDER BY min(host_start_ns)) AS place_in_run
     FROM attribution.steps
     GROUP BY trace_id, step
 ),
 left_over AS (
     SELECT
-        allocations.trace,
-        allocations.rank,
-        allocations.place,
-        allocations.device,
-        allocations.trace_id,
-        allocations.step,
-        step_order.place_in_run,
-        allocations.operator,
-        modules.name AS module,
+        allocations.trace, allocations.rank, allocations.place, allocations.device, allocations.trace_id,
+        allocations.step, step_order.place_in_run, allocations.operator, modules.name AS module,
         frames.name AS python,
         count(*) AS left_count,
         TRY_CAST(sum(allocations.size_bytes) AS BIGINT) AS left_bytes
@@ -45,8 +37,7 @@ left_over AS (
            ON modules.trace_id = allocations.trace_id AND modules.slice_id = allocations.module_id
     LEFT JOIN canonical.host_slices AS frames
            ON frames.trace_id = allocations.trace_id AND frames.slice_id = allocations.python_id
-    WHERE allocations.is_matched
-      AND allocations.free_position IS NULL
+    WHERE allocations.is_matched AND allocations.free_position IS NULL
     GROUP BY ALL
 ),
 rows_in_a_row AS (
@@ -59,17 +50,7 @@ rows_in_a_row AS (
     FROM left_over
 )
 SELECT
-    trace,
-    rank,
-    place,
-    device,
-    trace_id,
-    step,
-    operator,
-    module,
-    python,
-    left_count,
-    left_bytes,
+    trace, rank, place, device, trace_id, step, operator, module, python, left_count, left_bytes,
     count(*) OVER streaks AS steps_in_row,
     count(*) OVER streaks >= 3 AS is_suspected
 FROM rows_in_a_row

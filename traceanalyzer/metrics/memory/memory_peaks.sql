@@ -29,8 +29,7 @@
 --   broken_count           BIGINT   events whose total does not follow from the event before; NULL: no totals
 WITH host_steps AS (
     SELECT
-        trace_id,
-        host_start_ns,
+        trace_id, host_start_ns,
         any_value(step) AS step,
         max(host_end_ns) AS host_end_ns
     FROM attribution.steps
@@ -46,12 +45,7 @@ events AS MATERIALIZED (
         ON steps.trace_id = timeline.trace_id AND steps.host_start_ns <= timeline.start_ns
 )
 SELECT
-    trace,
-    rank,
-    place,
-    device,
-    trace_id,
-    step,
+    trace, rank, place, device, trace_id, step,
     count(*) AS event_count,
     count(*) FILTER (WHERE kind = 'alloc') AS alloc_count,
     TRY_CAST(coalesce(sum(size_bytes) FILTER (WHERE kind = 'alloc'), 0) AS BIGINT) AS alloc_bytes,
@@ -68,9 +62,6 @@ SELECT
     min(reserved_bytes - allocated_bytes) AS least_free_bytes,
     CASE WHEN count(allocated_bytes) > 0 THEN count(*) FILTER (WHERE NOT follows) END AS broken_count
 FROM events
-GROUP BY GROUPING SETS (
-    (trace_id, trace, rank, place, device),
-    (trace_id, trace, rank, place, device, step)
-)
+GROUP BY GROUPING SETS ((trace_id, trace, rank, place, device), (trace_id, trace, rank, place, device, step))
 HAVING GROUPING(step) = 1 OR step IS NOT NULL
 ORDER BY trace_id, place DESC, device, step NULLS FIRST

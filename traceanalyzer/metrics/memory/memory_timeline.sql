@@ -22,39 +22,22 @@
 --   change_bytes     BIGINT   what was allocated since before the first event, less what was freed
 --   follows          BOOLEAN  the total is that of the event before plus this event's size; NULL: no totals
 SELECT
-    traces.trace,
-    traces.rank,
+    traces.trace, traces.rank,
     if(events.is_cpu, 'cpu', 'device') AS place,
-    events.device,
-    events.trace_id,
-    events.event_id,
-    events.position,
-    events.start_ns,
-    events.kind,
-    events.address,
-    events.size_bytes,
-    events.allocated_bytes,
-    events.reserved_bytes,
+    events.device, events.trace_id, events.event_id, events.position, events.start_ns, events.kind,
+    events.address, events.size_bytes, events.allocated_bytes, events.reserved_bytes,
     TRY_CAST(events.change_bytes AS BIGINT) AS change_bytes,
     events.allocated_bytes - events.before_bytes = events.size_bytes AS follows
 FROM (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         device_type = 0 AS is_cpu,
-        event_id,
-        start_ns,
-        kind,
-        address,
-        size_bytes,
-        allocated_bytes,
-        reserved_bytes,
+        event_id, start_ns, kind, address, size_bytes, allocated_bytes, reserved_bytes,
         row_number() OVER events_of_device AS position,
         sum(size_bytes) OVER (events_of_device ROWS UNBOUNDED PRECEDING) AS change_bytes,
         lag(allocated_bytes) OVER events_of_device AS before_bytes
     FROM canonical.memory_events
-    WHERE kind IN ('alloc', 'free')
-      AND size_bytes IS NOT NULL
+    WHERE kind IN ('alloc', 'free') AND size_bytes IS NOT NULL
     WINDOW events_of_device AS (PARTITION BY trace_id, is_cpu, device ORDER BY start_ns, event_id)
 ) AS events
 JOIN canonical.traces AS traces USING (trace_id)

@@ -24,16 +24,8 @@ WITH calls AS (
     WHERE category IN ('runtime', 'driver')
 )
 SELECT
-    trace,
-    rank,
+    trace, rank,
     regexp_replace(key, '_v\d{4}$', '') AS name,
-    time_percent,
-    sum_ns,
-    row_count AS call_count,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns
+    time_percent, sum_ns, row_count AS call_count, mean_ns, median_ns, min_ns, max_ns, stddev_ns
 FROM duration_summary('calls')
 ORDER BY trace, sum_ns DESC, name

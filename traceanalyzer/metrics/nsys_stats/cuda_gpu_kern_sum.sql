@@ -25,16 +25,7 @@ WITH kernels AS (
     WHERE kind = 'kernel'
 )
 SELECT
-    trace,
-    rank,
-    key AS name,
-    time_percent,
-    sum_ns,
-    row_count AS instance_count,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns
+    trace, rank, key AS name, time_percent, sum_ns, row_count AS instance_count, mean_ns, median_ns, min_ns,
+    max_ns, stddev_ns
 FROM duration_summary('kernels')
 ORDER BY trace, sum_ns DESC, name

@@ -17,9 +17,7 @@
 --   size_bytes      BIGINT   sum of sizes in bytes
 WITH operations AS (
     SELECT
-        file,
-        file_rank,
-        size_bytes,
+        file, file_rank, size_bytes,
         CASE
             WHEN kind = 'memset' THEN '[CUDA memset]'
             WHEN name LIKE 'Memcpy UVM %' THEN '[CUDA Unified Memory memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
@@ -27,8 +25,7 @@ WITH operations AS (
         END AS operation
     FROM gpu_ops
     JOIN trace_files USING (trace_id)
-    WHERE kind IN ('memcpy', 'memset')
-        AND size_bytes IS NOT NULL
+    WHERE kind IN ('memcpy', 'memset') AND size_bytes IS NOT NULL
 )
 SELECT
     file AS trace,

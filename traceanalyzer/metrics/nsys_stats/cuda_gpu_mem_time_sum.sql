@@ -19,9 +19,7 @@
 --   stddev_ns       DOUBLE   sample standard deviation
 WITH operations AS (
     SELECT
-        file,
-        file_rank,
-        dur_ns,
+        file, file_rank, dur_ns,
         CASE
             WHEN kind = 'memset' THEN '[CUDA memset]'
             WHEN name LIKE 'Memcpy UVM %' THEN '[CUDA Unified Memory memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
@@ -32,16 +30,7 @@ WITH operations AS (
     WHERE kind IN ('memcpy', 'memset')
 )
 SELECT
-    trace,
-    rank,
-    key AS operation,
-    time_percent,
-    sum_ns,
-    row_count AS operation_count,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns
+    trace, rank, key AS operation, time_percent, sum_ns, row_count AS operation_count, mean_ns, median_ns,
+    min_ns, max_ns, stddev_ns
 FROM duration_summary('operations')
 ORDER BY trace, sum_ns DESC, operation

@@ -34,13 +34,7 @@
 --   kernel_max_ns    BIGINT   longest kernel
 --   kernel_stddev_ns DOUBLE   deviation of the kernels
 SELECT
-    trace,
-    rank,
-    device,
-    pid,
-    tid,
-    api,
-    name,
+    trace, rank, device, pid, tid, api, name,
     count(*) AS launch_count,
     count(queue_ns) AS queued_count,
     round_half_up(avg(total_ns), 1) AS total_mean_ns,

@@ -25,22 +25,13 @@
 --   kernel_ns       BIGINT   duration of the kernel
 --   total_ns        BIGINT   start of the call to the end of the call or of the kernel, whichever is later
 SELECT
-    launches.trace,
-    launches.rank,
-    kernel.device,
-    pid,
-    tid,
+    launches.trace, launches.rank, kernel.device, pid, tid,
     regexp_replace(api, '_v\d{4}$', '') AS api,
-    kernel.name,
-    kernel.op_id,
-    kernel.launch_id,
-    launches.start_ns AS api_start_ns,
-    api_ns,
+    kernel.name, kernel.op_id, kernel.launch_id, launches.start_ns AS api_start_ns, api_ns,
     CASE
         WHEN kernel.start_ns >= launches.start_ns + api_ns THEN kernel.start_ns - launches.start_ns - api_ns
     END AS queue_ns,
-    kernel.start_ns AS kernel_start_ns,
-    kernel.dur_ns AS kernel_ns,
+    kernel.start_ns AS kernel_start_ns, kernel.dur_ns AS kernel_ns,
     greatest(kernel.start_ns + kernel.dur_ns, launches.start_ns + api_ns) - launches.start_ns AS total_ns
 FROM gpu_ops AS kernel
 JOIN launches USING (trace_id, device, launch_id)

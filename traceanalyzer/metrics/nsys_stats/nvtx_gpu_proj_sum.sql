@@ -27,8 +27,7 @@
 --   mean_child_count DOUBLE   mean number of ranges with GPU work directly inside the range
 WITH RECURSIVE launched AS (
     SELECT
-        trace_id,
-        launch_id,
+        trace_id, launch_id,
         min(start_ns) AS gpu_start_ns,
         max(start_ns + dur_ns) AS gpu_end_ns,
         count(*) AS op_count
@@ -38,27 +37,18 @@ WITH RECURSIVE launched AS (
 ),
 calls AS (
     SELECT
-        trace_id,
-        slice_id,
-        start_ns AS call_start_ns,
+        trace_id, slice_id, start_ns AS call_start_ns,
         start_ns + dur_ns AS call_end_ns,
-        annotation_id,
-        op_id
+        annotation_id, op_id
     FROM host_slices
     SEMI JOIN launched ON launched.trace_id = host_slices.trace_id AND launch_id = slice_id
 ),
 -- Operators are ranges only where emit_nvtx recorded them.
 spans AS MATERIALIZED (
     SELECT
-        trace_id,
-        slice_id,
-        start_ns,
+        trace_id, slice_id, start_ns,
         start_ns + dur_ns AS end_ns,
-        name,
-        raw_category,
-        depth,
-        annotation_id,
-        op_id
+        name, raw_category, depth, annotation_id, op_id
     FROM host_slices
     WHERE category = 'annotation'
        OR raw_category LIKE 'NVTX %'
@@ -66,8 +56,7 @@ spans AS MATERIALIZED (
 -- From each call and range to the next range around it.
 links AS MATERIALIZED (
     SELECT
-        inside.trace_id,
-        inside.slice_id,
+        inside.trace_id, inside.slice_id,
         CASE WHEN operator.depth > coalesce(annotation.depth, -1) THEN operator.slice_id ELSE annotation.slice_id END AS outer_id
     FROM (
         SELECT trace_id, slice_id, annotation_id, op_id FROM calls
@@ -78,12 +67,7 @@ links AS MATERIALIZED (
     LEFT JOIN spans AS operator ON operator.trace_id = inside.trace_id AND operator.slice_id = inside.op_id
 ),
 around AS (
-    SELECT
-        trace_id,
-        slice_id AS launch_id,
-        outer_id AS slice_id,
-        call_start_ns,
-        call_end_ns
+    SELECT trace_id, slice_id AS launch_id, outer_id AS slice_id, call_start_ns, call_end_ns
     FROM calls
     JOIN links USING (trace_id, slice_id)
     WHERE outer_id IS NOT NULL
@@ -95,16 +79,14 @@ around AS (
 ),
 covered AS (
     SELECT
-        around.trace_id,
-        around.slice_id,
+        around.trace_id, around.slice_id,
         min(gpu_start_ns) AS gpu_start_ns,
         max(gpu_end_ns) AS gpu_end_ns,
         CAST(sum(op_count) AS BIGINT) AS op_count
     FROM around
     JOIN launched USING (trace_id, launch_id)
     JOIN spans ON spans.trace_id = around.trace_id AND spans.slice_id = around.slice_id
-    WHERE call_start_ns >= spans.start_ns
-      AND call_end_ns <= spans.end_ns
+    WHERE call_start_ns >= spans.start_ns AND call_end_ns <= spans.end_ns
     GROUP BY around.trace_id, around.slice_id
 ),
 above AS (
@@ -120,8 +102,7 @@ above AS (
 ),
 levels AS (
     SELECT
-        above.trace_id,
-        above.slice_id,
+        above.trace_id, above.slice_id,
         count(*) AS level,
         arg_max(above_id, depth) AS inner_id
     FROM above
@@ -158,11 +139,7 @@ ranges AS (
     LEFT JOIN domains ON domains.trace_id = covered.trace_id AND domains.event_id = covered.slice_id
 )
 SELECT
-    trace,
-    rank,
-    domain,
-    name,
-    style,
+    trace, rank, domain, name, style,
     CAST(sum(projected_ns) AS BIGINT) AS projected_sum_ns,
     CAST(sum(dur_ns) AS BIGINT) AS range_sum_ns,
     count(*) AS range_count,

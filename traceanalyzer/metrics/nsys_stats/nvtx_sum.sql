@@ -40,13 +40,11 @@ domains AS (
 cut AS (
     SELECT trace_id, event_id
     FROM event_args
-    WHERE event_id IN (SELECT event_id FROM drawn)
-      AND is_cut(args)
+    WHERE event_id IN (SELECT event_id FROM drawn) AND is_cut(args)
 ),
 ranges AS (
     SELECT
-        file,
-        file_rank,
+        file, file_rank,
         {
             'domain': coalesce(json_extract_string(args, '$.domain'), ''),
             'name': name,
@@ -63,19 +61,12 @@ whole_ranges AS (
     FROM ranges WHERE NOT is_cut
 )
 SELECT
-    ranges.trace,
-    ranges.rank,
+    ranges.trace, ranges.rank,
     ranges.key.domain AS domain,
     ranges.key.name AS name,
     ranges.key.style AS style,
-    ranges.time_percent,
-    ranges.sum_ns,
-    ranges.row_count AS range_count,
-    whole.mean_ns,
-    whole.median_ns,
-    whole.min_ns,
-    whole.max_ns,
-    whole.stddev_ns
+    ranges.time_percent, ranges.sum_ns, ranges.row_count AS range_count, whole.mean_ns, whole.median_ns,
+    whole.min_ns, whole.max_ns, whole.stddev_ns
 FROM duration_summary('ranges') AS ranges
 LEFT JOIN duration_summary('whole_ranges') AS whole USING (trace, key)
 ORDER BY ranges.trace, ranges.sum_ns DESC, domain, name, style

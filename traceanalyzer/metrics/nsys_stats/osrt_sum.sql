@@ -23,16 +23,7 @@ WITH calls AS (
     WHERE raw_category = 'OSRT_API'
 )
 SELECT
-    trace,
-    rank,
-    key AS name,
-    time_percent,
-    sum_ns,
-    row_count AS call_count,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns
+    trace, rank, key AS name, time_percent, sum_ns, row_count AS call_count, mean_ns, median_ns, min_ns,
+    max_ns, stddev_ns
 FROM duration_summary('calls')
 ORDER BY trace, sum_ns DESC, name

@@ -27,10 +27,7 @@ outlasting AS MATERIALIZED (
     SELECT unnest(list(pairs), recursive := TRUE)
     FROM (
         SELECT
-            slices.trace_id,
-            slices.slice_id,
-            slices.depth,
-            slices.start_ns,
+            slices.trace_id, slices.slice_id, slices.depth, slices.start_ns,
             slices.start_ns + slices.dur_ns AS end_ns,
             parents.slice_id AS around_id,
             parents.start_ns + parents.dur_ns AS around_end_ns,
@@ -43,42 +40,25 @@ outlasting AS MATERIALIZED (
 ),
 ancestors AS MATERIALIZED (
     SELECT
-        trace_id,
-        slice_id,
-        parent_id,
+        trace_id, slice_id, parent_id,
         start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE depth < (SELECT max(depth) FROM outlasting)
 ),
 climbing AS (
-    SELECT
-        trace_id,
-        slice_id,
-        start_ns,
-        end_ns,
-        around_id,
-        around_end_ns,
-        next_id
+    SELECT trace_id, slice_id, start_ns, end_ns, around_id, around_end_ns, next_id
     FROM outlasting
     UNION ALL
     SELECT
-        climbing.trace_id,
-        climbing.slice_id,
-        climbing.start_ns,
-        climbing.end_ns,
-        climbing.next_id,
-        ancestors.end_ns,
-        ancestors.parent_id
+        climbing.trace_id, climbing.slice_id, climbing.start_ns, climbing.end_ns, climbing.next_id,
+        ancestors.end_ns, ancestors.parent_id
     FROM climbing
     JOIN ancestors ON ancestors.trace_id = climbing.trace_id AND ancestors.slice_id = climbing.next_id
     WHERE climbing.around_end_ns < climbing.end_ns
 ),
 crossing AS MATERIALIZED (
     SELECT
-        trace_id,
-        slice_id,
-        start_ns,
-        end_ns,
+        trace_id, slice_id, start_ns, end_ns,
         CASE WHEN around_end_ns >= end_ns THEN around_id END AS around_id
     FROM climbing
     WHERE around_end_ns >= end_ns OR next_id IS NULL
@@ -87,37 +67,26 @@ crossing AS MATERIALIZED (
 -- slices are asked for: DuckDB reads no more of the others than the one number that IN compares.)
 siblings AS (
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        slices.parent_id AS around_id,
-        slices.start_ns,
+        slices.trace_id, slices.slice_id, slices.parent_id AS around_id, slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns
     FROM (FROM canonical.host_slices WHERE parent_id IN (SELECT around_id FROM crossing)) AS slices
     SEMI JOIN crossing AS crossed ON crossed.trace_id = slices.trace_id AND crossed.around_id = slices.parent_id
     ANTI JOIN crossing ON crossing.trace_id = slices.trace_id AND crossing.slice_id = slices.slice_id
     UNION ALL
-    SELECT
-        trace_id,
-        slice_id,
-        around_id,
-        start_ns,
-        end_ns
+    SELECT trace_id, slice_id, around_id, start_ns, end_ns
     FROM crossing
     WHERE around_id IS NOT NULL
 ),
 -- What the durations of such slices add up to beyond the time that they cover, by the stack around them.
 twice_covered AS (
     SELECT
-        counted.trace_id,
-        slices.stack_id,
+        counted.trace_id, slices.stack_id,
         sum(counted.overlap_ns) AS overlap_ns
     FROM (
         SELECT
-            trace_id,
-            around_id,
+            trace_id, around_id,
             end_ns - start_ns - uncovered_ns(
-                start_ns,
-                end_ns,
+                start_ns, end_ns,
                 max(end_ns) OVER (
                     PARTITION BY trace_id, around_id
                     ORDER BY start_ns, slice_id
@@ -132,8 +101,7 @@ twice_covered AS (
 ),
 sums AS (
     SELECT
-        trace_id,
-        stack_id,
+        trace_id, stack_id,
         min(slice_id) AS first_id,
         arg_min_null(parent_id, slice_id) AS first_parent_id,
         min(depth) AS depth,
@@ -150,8 +118,7 @@ placed AS MATERIALIZED (
         sums.* EXCLUDE (first_parent_id),
         if(crossing.slice_id IS NULL, sums.first_parent_id, crossing.around_id) AS around_id
     FROM sums
-    LEFT JOIN crossing
-           ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
+    LEFT JOIN crossing ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
 ),
 stacks AS MATERIALIZED (
     SELECT
@@ -163,8 +130,7 @@ stacks AS MATERIALIZED (
 ),
 inner_time AS (
     SELECT
-        trace_id,
-        parent_stack_id AS stack_id,
+        trace_id, parent_stack_id AS stack_id,
         sum(host_sum_ns) AS inner_ns
     FROM stacks
     WHERE parent_stack_id IS NOT NULL
@@ -172,8 +138,7 @@ inner_time AS (
 ),
 device_work AS (
     SELECT
-        ops.trace_id,
-        slices.stack_id,
+        ops.trace_id, slices.stack_id,
         CAST(sum(ops.dur_ns) AS BIGINT) AS device_self_ns,
         count(*) AS device_op_count
     FROM canonical.gpu_ops AS ops
@@ -183,27 +148,17 @@ device_work AS (
 ),
 idle AS (
     SELECT
-        pieces.trace_id,
-        slices.stack_id,
+        pieces.trace_id, slices.stack_id,
         CAST(sum(pieces.dur_ns) AS BIGINT) AS idle_self_ns
     FROM attribution.ledger_rows AS pieces
     JOIN canonical.host_slices AS slices
       ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id
-    WHERE pieces.bucket LIKE 'host.%'
-      AND pieces.blame_kind = 'slice'
+    WHERE pieces.bucket LIKE 'host.%' AND pieces.blame_kind = 'slice'
     GROUP BY pieces.trace_id, slices.stack_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    stacks.trace_id,
-    stacks.stack_id,
-    stacks.parent_stack_id,
-    stacks.depth,
-    stacks.category,
-    stacks.name,
-    stacks.call_count,
-    stacks.host_sum_ns,
+    traces.trace, traces.rank, stacks.trace_id, stacks.stack_id, stacks.parent_stack_id, stacks.depth,
+    stacks.category, stacks.name, stacks.call_count, stacks.host_sum_ns,
     CAST(
         stacks.host_sum_ns - coalesce(inner_time.inner_ns, 0) + coalesce(twice_covered.overlap_ns, 0) AS BIGINT
     ) AS host_self_ns,

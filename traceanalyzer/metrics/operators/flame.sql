@@ -20,25 +20,18 @@
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT
-        trace_id,
-        stack_id,
-        parent_stack_id,
+        trace_id, stack_id, parent_stack_id,
         translate(coalesce(name, '(no name)'), e';\n\r', ':  ') AS frame,
-        host_self_ns,
-        idle_self_ns
+        host_self_ns, idle_self_ns
     FROM call_tree
 ),
 paths AS (
-    SELECT
-        trace_id,
-        stack_id,
-        frame AS stack
+    SELECT trace_id, stack_id, frame AS stack
     FROM nodes
     WHERE parent_stack_id IS NULL
     UNION ALL
     SELECT
-        nodes.trace_id,
-        nodes.stack_id,
+        nodes.trace_id, nodes.stack_id,
         paths.stack || ';' || nodes.frame
     FROM paths
     JOIN nodes ON nodes.trace_id = paths.trace_id AND nodes.parent_stack_id = paths.stack_id
@@ -55,8 +48,7 @@ captured_paths AS (
 ),
 device_work AS (
     SELECT
-        ops.trace_id,
-        slices.stack_id,
+        ops.trace_id, slices.stack_id,
         captured_paths.stack || ';' AS captured,
         coalesce(ops.name, '(no name)') AS name,
         sum(ops.dur_ns) AS value
@@ -70,8 +62,7 @@ device_work AS (
 ),
 allocated AS (
     SELECT
-        allocations.trace_id,
-        slices.stack_id,
+        allocations.trace_id, slices.stack_id,
         sum(allocations.size_bytes) AS value
     FROM memory_allocations AS allocations
     LEFT JOIN canonical.host_slices AS slices
@@ -83,14 +74,11 @@ allocated AS (
 ),
 waits AS (
     SELECT
-        pieces.trace_id,
-        pieces.bucket,
+        pieces.trace_id, pieces.bucket,
         sum(pieces.dur_ns) AS value
     FROM (
         SELECT
-            trace_id,
-            bucket,
-            dur_ns,
+            trace_id, bucket, dur_ns,
             CASE WHEN bucket LIKE 'host.%' AND blame_kind = 'slice' THEN blame_id END AS slice_id
         FROM attribution.ledger_rows
         WHERE bucket <> 'compute'
@@ -123,11 +111,7 @@ flames AS (
     LEFT JOIN paths ON paths.trace_id = allocated.trace_id AND paths.stack_id = allocated.stack_id
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    flames.trace_id,
-    flames.kind,
-    flames.stack,
+    traces.trace, traces.rank, flames.trace_id, flames.kind, flames.stack,
     TRY_CAST(sum(flames.value) AS BIGINT) AS value
 FROM flames
 JOIN canonical.traces AS traces USING (trace_id)

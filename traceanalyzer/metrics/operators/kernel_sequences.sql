@@ -19,37 +19,23 @@
 --   host_sum_ns      BIGINT   sum of the calls' durations on the host
 WITH RECURSIVE
 operators AS MATERIALIZED (
-    SELECT
-        trace_id,
-        slice_id,
-        op_id AS around_id,
-        name,
-        thread_id,
-        start_ns,
-        dur_ns
+    SELECT trace_id, slice_id, op_id AS around_id, name, thread_id, start_ns, dur_ns
     FROM canonical.host_slices
     WHERE category = 'cpu_op'
 ),
 launchers AS MATERIALIZED (
     SELECT
-        trace_id,
-        cpu_op_id AS launcher_id,
+        trace_id, cpu_op_id AS launcher_id,
         count(*) AS op_count
     FROM canonical.gpu_ops
     WHERE cpu_op_id IS NOT NULL
     GROUP BY trace_id, cpu_op_id
 ),
 climbing AS (
-    SELECT
-        trace_id,
-        launcher_id,
-        launcher_id AS slice_id
+    SELECT trace_id, launcher_id, launcher_id AS slice_id
     FROM launchers
     UNION ALL
-    SELECT
-        climbing.trace_id,
-        climbing.launcher_id,
-        operators.around_id
+    SELECT climbing.trace_id, climbing.launcher_id, operators.around_id
     FROM climbing
     JOIN operators ON operators.trace_id = climbing.trace_id AND operators.slice_id = climbing.slice_id
     WHERE operators.around_id IS NOT NULL
@@ -77,17 +63,13 @@ calls AS MATERIALIZED (
 ),
 -- Materialized: in one query with the next, calls are joined with all operations of their trace.
 call_launchers AS MATERIALIZED (
-    SELECT
-        trace_id,
-        slice_id,
-        launcher_id
+    SELECT trace_id, slice_id, launcher_id
     FROM around
     SEMI JOIN calls USING (trace_id, slice_id)
 ),
 launched AS (
     SELECT
-        call_launchers.trace_id,
-        call_launchers.slice_id,
+        call_launchers.trace_id, call_launchers.slice_id,
         list(ops.name ORDER BY ops.start_ns, ops.op_id) AS names,
         sum(ops.dur_ns) AS device_ns
     FROM call_launchers
@@ -96,9 +78,7 @@ launched AS (
 ),
 sums AS (
     SELECT
-        trace_id,
-        calls.name AS operator,
-        launched.names,
+        trace_id, calls.name AS operator, launched.names,
         count(*) AS call_count,
         CAST(sum(launched.device_ns) AS BIGINT) AS device_sum_ns,
         CAST(sum(calls.dur_ns) AS BIGINT) AS host_sum_ns
@@ -107,15 +87,10 @@ sums AS (
     GROUP BY trace_id, calls.name, launched.names
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    sums.trace_id,
-    sums.operator,
+    traces.trace, traces.rank, sums.trace_id, sums.operator,
     array_to_string(sums.names[:64], '|') AS sequence,
     len(sums.names) AS sequence_length,
-    sums.call_count,
-    sums.device_sum_ns,
-    sums.host_sum_ns
+    sums.call_count, sums.device_sum_ns, sums.host_sum_ns
 FROM sums
 JOIN canonical.traces AS traces USING (trace_id)
 ORDER BY sums.trace_id, sums.call_count DESC, sums.device_sum_ns DESC, sums.operator, sequence

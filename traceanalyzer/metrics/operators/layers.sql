@@ -30,10 +30,7 @@ WITH placed AS (
     FROM modules
 )
 SELECT
-    trace,
-    rank,
-    trace_id,
-    class_path AS path,
+    trace, rank, trace_id, class_path AS path,
     any_value(class_parent_path) AS parent_path,
     any_value(depth) AS depth,
     any_value(class) AS class,

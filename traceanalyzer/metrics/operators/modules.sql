@@ -35,52 +35,33 @@ owners AS MATERIALIZED (
 -- A capture's modules are those of each trace that replays a graph of it.
 frames AS MATERIALIZED (
     SELECT
-        trace_id,
-        trace_id AS owner_id,
-        slice_id,
-        module_id,
+        trace_id, trace_id AS owner_id, slice_id, module_id,
         replace(name, 'nn.Module: ', '') AS module,
-        dur_ns,
-        1 AS call_count
+        dur_ns, 1 AS call_count
     FROM canonical.host_slices
     WHERE category = 'python' AND starts_with(name, 'nn.Module: ')
     UNION ALL
     SELECT
-        pairs.trace_id,
-        pairs.owner_id,
-        slices.slice_id,
-        slices.module_id,
+        pairs.trace_id, pairs.owner_id, slices.slice_id, slices.module_id,
         replace(slices.name, 'nn.Module: ', ''),
-        0,
-        0
+        0, 0
     FROM (SELECT DISTINCT trace_id, owner_id FROM owners WHERE owner_id <> trace_id) AS pairs
     JOIN canonical.capture_slices AS slices ON slices.capture_id = pairs.owner_id
     WHERE slices.category = 'python' AND starts_with(slices.name, 'nn.Module: ')
 ),
 placed AS (
     SELECT
-        trace_id,
-        owner_id,
-        slice_id,
-        call_count,
-        module AS path,
-        CAST(NULL AS VARCHAR) AS parent_path,
-        0 AS depth,
-        module,
-        dur_ns
+        trace_id, owner_id, slice_id, call_count, module AS path, CAST(NULL AS VARCHAR) AS parent_path,
+        0 AS depth, module, dur_ns
     FROM frames
     WHERE module_id IS NULL
     UNION ALL
     SELECT
-        frames.trace_id,
-        frames.owner_id,
-        frames.slice_id,
-        frames.call_count,
+        frames.trace_id, frames.owner_id, frames.slice_id, frames.call_count,
         placed.path || '/' || frames.module,
         placed.path,
         placed.depth + 1,
-        frames.module,
-        frames.dur_ns
+        frames.module, frames.dur_ns
     FROM placed
     JOIN frames
       ON frames.trace_id = placed.trace_id
@@ -96,8 +77,7 @@ inner_time AS (
 ),
 host AS (
     SELECT
-        calls.trace_id,
-        calls.path,
+        calls.trace_id, calls.path,
         any_value(calls.parent_path) AS parent_path,
         any_value(calls.depth) AS depth,
         any_value(calls.module) AS module,
@@ -110,8 +90,7 @@ host AS (
 ),
 owned_costs AS (
     SELECT
-        owned.trace_id,
-        owned.slice_id,
+        owned.trace_id, owned.slice_id,
         any_value(owners.owner_id) AS owner_id,
         any_value(owners.module_id) AS module_id
     FROM modelled_ops AS owned
@@ -120,8 +99,7 @@ owned_costs AS (
 ),
 costs AS (
     SELECT
-        calls.trace_id,
-        calls.path,
+        calls.trace_id, calls.path,
         sum(operator_costs.flops) AS flops,
         sum(operator_costs.op_sum_ns) FILTER (WHERE operator_costs.flops IS NOT NULL) AS modelled_ns
     FROM owned_costs
@@ -134,8 +112,7 @@ costs AS (
 ),
 device_work AS (
     SELECT
-        calls.trace_id,
-        calls.path,
+        calls.trace_id, calls.path,
         sum(ops.dur_ns) FILTER (WHERE NOT owners.is_backward) AS forward_ns,
         sum(ops.dur_ns) FILTER (WHERE owners.is_backward AND owners.module_link = 'forward') AS backward_ns,
         sum(ops.dur_ns) FILTER (WHERE owners.is_backward AND owners.module_link = 'stack') AS recomputed_ns,
@@ -150,9 +127,7 @@ device_work AS (
 ),
 own AS MATERIALIZED (
     SELECT
-        host.trace_id,
-        host.path,
-        host.parent_path,
+        host.trace_id, host.path, host.parent_path,
         coalesce(device_work.forward_ns, 0) AS forward_ns,
         coalesce(device_work.backward_ns, 0) AS backward_ns,
         coalesce(device_work.recomputed_ns, 0) AS recomputed_ns,
@@ -168,22 +143,14 @@ climbing AS (
     SELECT * FROM own
     UNION ALL
     SELECT
-        climbing.trace_id,
-        climbing.parent_path,
-        around.parent_path,
-        climbing.forward_ns,
-        climbing.backward_ns,
-        climbing.recomputed_ns,
-        climbing.op_count,
-        climbing.flops,
-        climbing.modelled_ns
+        climbing.trace_id, climbing.parent_path, around.parent_path, climbing.forward_ns,
+        climbing.backward_ns, climbing.recomputed_ns, climbing.op_count, climbing.flops, climbing.modelled_ns
     FROM climbing
     JOIN own AS around ON around.trace_id = climbing.trace_id AND around.path = climbing.parent_path
 ),
 totals AS (
     SELECT
-        trace_id,
-        path,
+        trace_id, path,
         CAST(sum(forward_ns) AS BIGINT) AS forward_ns,
         CAST(sum(backward_ns) AS BIGINT) AS backward_ns,
         CAST(sum(recomputed_ns) AS BIGINT) AS recomputed_ns,
@@ -194,23 +161,10 @@ totals AS (
     GROUP BY trace_id, path
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    host.trace_id,
-    host.path,
-    host.parent_path,
-    host.depth,
-    host.module,
+    traces.trace, traces.rank, host.trace_id, host.path, host.parent_path, host.depth, host.module,
     regexp_replace(host.module, '_\d+$', '') AS class,
-    host.call_count,
-    host.host_sum_ns,
-    host.host_self_ns,
-    totals.forward_ns,
-    totals.backward_ns,
-    totals.recomputed_ns,
-    totals.op_count,
-    totals.flops,
-    totals.modelled_ns
+    host.call_count, host.host_sum_ns, host.host_self_ns, totals.forward_ns, totals.backward_ns,
+    totals.recomputed_ns, totals.op_count, totals.flops, totals.modelled_ns
 FROM host
 JOIN totals USING (trace_id, path)
 JOIN canonical.traces AS traces USING (trace_id)

@@ -31,25 +31,16 @@
 --   is_backward        BOOLEAN  an autograd node runs around it
 WITH anchors AS MATERIALIZED (
     SELECT
-        ops.trace_id,
-        ops.op_id,
-        ops.device,
-        ops.cpu_op_id AS operator_id,
+        ops.trace_id, ops.op_id, ops.device, ops.cpu_op_id AS operator_id,
         coalesce(ops.python_id, around.python_id) AS python_id,
-        around.slice_id AS at_id,
-        around.thread_id,
-        around.start_ns,
-        around.stack_id,
-        around.module_id
+        around.slice_id AS at_id, around.thread_id, around.start_ns, around.stack_id, around.module_id
     FROM canonical.gpu_ops AS ops
     LEFT JOIN canonical.host_slices AS around
            ON around.trace_id = ops.trace_id AND around.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
 ),
 outermost AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
         slice_id
     FROM canonical.host_slices
@@ -58,12 +49,9 @@ outermost AS (
 -- Nodes of the backward pass name the forward pass's thread.
 autograd_nodes AS (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns,
-        slice_id,
-        sequence
+        slice_id, sequence
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND forward_thread IS NOT NULL
 ),
@@ -83,8 +71,7 @@ outer_nodes AS (
 ),
 forward_operators AS (
     SELECT
-        trace_id,
-        sequence,
+        trace_id, sequence,
         arg_max(module_id, start_ns) AS module_id,
         arg_max(slice_id, start_ns) AS slice_id
     FROM canonical.host_slices
@@ -109,45 +96,20 @@ around_anchors AS (
        AND nodes.start_ns <= anchors.start_ns
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    ops.device,
-    ops.trace_id,
-    ops.op_id,
-    ops.trace_id AS owner_id,
-    ops.thread_id,
-    ops.at_id,
-    ops.stack_id,
-    ops.operator_id,
-    ops.outer_operator_id,
-    ops.autograd_id,
-    forward.slice_id AS forward_id,
-    ops.python_id,
+    traces.trace, traces.rank, ops.device, ops.trace_id, ops.op_id, ops.trace_id AS owner_id, ops.thread_id,
+    ops.at_id, ops.stack_id, ops.operator_id, ops.outer_operator_id, ops.autograd_id,
+    forward.slice_id AS forward_id, ops.python_id,
     coalesce(ops.module_id, forward.module_id) AS module_id,
     CASE WHEN ops.module_id IS NOT NULL THEN 'stack' WHEN forward.module_id IS NOT NULL THEN 'forward' END AS module_link,
     ops.autograd_id IS NOT NULL AS is_backward
 FROM around_anchors AS ops
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN forward_operators AS forward
-       ON forward.trace_id = ops.trace_id AND forward.sequence = ops.sequence
+LEFT JOIN forward_operators AS forward ON forward.trace_id = ops.trace_id AND forward.sequence = ops.sequence
 ANTI JOIN attribution.captured_owners AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
 UNION ALL
 SELECT
-    traces.trace,
-    traces.rank,
-    ops.device,
-    ops.trace_id,
-    ops.op_id,
-    captured.owner_id,
-    NULL,
-    captured.at_id,
-    NULL,
-    captured.call_id,
-    NULL,
-    NULL,
-    NULL,
-    captured.python_id,
-    captured.module_id,
+    traces.trace, traces.rank, ops.device, ops.trace_id, ops.op_id, captured.owner_id, NULL, captured.at_id,
+    NULL, captured.call_id, NULL, NULL, NULL, captured.python_id, captured.module_id,
     CASE WHEN captured.module_id IS NOT NULL THEN 'capture' END,
     FALSE
 FROM attribution.captured_owners AS captured

@@ -22,10 +22,7 @@
 --   device_self_sum_ns BIGINT   sum of durations of the GPU operations that the operator itself launched
 WITH RECURSIVE ops AS MATERIALIZED (
     SELECT
-        trace_id,
-        slice_id,
-        op_id AS parent_id,
-        host_slices.name,
+        trace_id, slice_id, op_id AS parent_id, host_slices.name,
         CASE WHEN has_shapes THEN input_shapes END AS input_shapes,
         dur_ns
     FROM host_slices
@@ -52,15 +49,9 @@ merged AS (
      AND parent.name = only_children.name
 ),
 calls AS (
-    SELECT
-        trace_id,
-        slice_id,
-        parent_id,
-        op_id,
-        dur_ns
+    SELECT trace_id, slice_id, parent_id, op_id, dur_ns
     FROM host_slices
-    WHERE category IN ('runtime', 'driver')
-      AND op_id IS NOT NULL
+    WHERE category IN ('runtime', 'driver') AND op_id IS NOT NULL
 ),
 apis AS (
     SELECT trace_id, op_id AS slice_id, sum(dur_ns) AS api_ns
@@ -89,9 +80,7 @@ handed_up AS (
 -- Where a query is recursive, DuckDB gives any union the types of its first rows, and 0 alone is a small integer.
 parts AS (
     SELECT
-        trace_id,
-        parent_id AS slice_id,
-        dur_ns AS inner_ns,
+        trace_id, parent_id AS slice_id, dur_ns AS inner_ns,
         0::BIGINT AS api_ns,
         0::BIGINT AS device_ns,
         0::BIGINT AS device_self_ns
@@ -109,13 +98,9 @@ parts AS (
 ),
 amounts AS (
     SELECT
-        trace_id,
-        slice_id,
-        name,
-        input_shapes,
+        trace_id, slice_id, name, input_shapes,
         if(traced.slice_id IS NULL, 1, 0) AS call_count,
-        dur_ns AS host_ns,
-        dur_ns AS host_self_ns,
+        dur_ns AS host_ns, dur_ns AS host_self_ns,
         0::BIGINT AS api_ns,
         0::BIGINT AS device_ns,
         0::BIGINT AS device_self_ns
@@ -128,8 +113,7 @@ amounts AS (
 ),
 grouped AS (
     SELECT
-        amounts.trace_id,
-        amounts.name,
+        amounts.trace_id, amounts.name,
         if(merged.slice_id IS NULL, amounts.input_shapes, merged.input_shapes) AS input_shapes,
         sum(call_count) FILTER (WHERE merged.slice_id IS NULL) AS call_count,
         sum(host_ns) FILTER (WHERE merged.slice_id IS NULL) AS host_ns,
@@ -142,10 +126,7 @@ grouped AS (
     GROUP BY ALL
 )
 SELECT
-    trace,
-    rank,
-    name,
-    input_shapes,
+    trace, rank, name, input_shapes,
     CAST(coalesce(call_count, 0) AS BIGINT) AS call_count,
     CAST(coalesce(host_ns, 0) AS BIGINT) AS host_sum_ns,
     CAST(host_self_ns AS BIGINT) AS host_self_sum_ns,

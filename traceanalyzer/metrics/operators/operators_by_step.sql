@@ -36,12 +36,7 @@ inner_time AS (
 ),
 captured_work AS MATERIALIZED (
     SELECT
-        ops.trace_id,
-        ops.op_id,
-        steps.step,
-        steps.kept,
-        calls.name,
-        ops.dur_ns,
+        ops.trace_id, ops.op_id, steps.step, steps.kept, calls.name, ops.dur_ns,
         row_number() OVER (PARTITION BY ops.trace_id, calls.call_id ORDER BY ops.start_ns, ops.op_id) AS nth
     FROM attribution.captured_owners AS owners
     JOIN attribution.captured_calls AS calls USING (trace_id, call_id)
@@ -59,9 +54,7 @@ parts AS (
         operators.name,
         if(traced.slice_id IS NULL, 1, 0) AS call_count,
         operators.dur_ns - coalesce(inner_ns, 0) AS host_self_ns,
-        0 AS launch_count,
-        0 AS sum_ns,
-        0 AS idle_ns
+        0 AS launch_count, 0 AS sum_ns, 0 AS idle_ns
     FROM operators
     ASOF LEFT JOIN spans ON spans.trace_id = operators.trace_id AND operators.start_ns >= spans.start_ns
     LEFT JOIN inner_time ON inner_time.trace_id = operators.trace_id AND inner_time.slice_id = operators.slice_id
@@ -82,11 +75,7 @@ parts AS (
     WHERE blame_op IS NOT NULL AND bucket <> 'compute'
 )
 SELECT
-    trace,
-    rank,
-    step,
-    kept,
-    name,
+    trace, rank, step, kept, name,
     CAST(sum(call_count) AS BIGINT) AS call_count,
     CAST(sum(host_self_ns) AS BIGINT) AS host_self_ns,
     CAST(sum(launch_count) AS BIGINT) AS launch_count,

@@ -18,34 +18,17 @@
 WITH RECURSIVE
 stacks AS MATERIALIZED (
     SELECT
-        trace_id,
-        stack_id,
-        parent_stack_id,
-        name,
-        call_count,
-        host_self_ns,
-        device_self_ns,
-        idle_self_ns,
+        trace_id, stack_id, parent_stack_id, name, call_count, host_self_ns, device_self_ns, idle_self_ns,
         category = 'python' AND is_python_line(name) AS is_line
     FROM call_tree
 ),
 -- From each stack up to the innermost line.
 climbing AS (
-    SELECT
-        trace_id,
-        stack_id,
-        stack_id AS at_id,
-        name,
-        is_line,
-        parent_stack_id AS next_id
+    SELECT trace_id, stack_id, stack_id AS at_id, name, is_line, parent_stack_id AS next_id
     FROM stacks
     UNION ALL
     SELECT
-        climbing.trace_id,
-        climbing.stack_id,
-        stacks.stack_id,
-        stacks.name,
-        stacks.is_line,
+        climbing.trace_id, climbing.stack_id, stacks.stack_id, stacks.name, stacks.is_line,
         stacks.parent_stack_id
     FROM climbing
     JOIN stacks ON stacks.trace_id = climbing.trace_id AND stacks.stack_id = climbing.next_id
@@ -54,9 +37,7 @@ climbing AS (
 -- What is a captured line's is not that of the line that launches the graph.
 captured AS (
     SELECT
-        owners.trace_id,
-        owners.python AS name,
-        launches.stack_id,
+        owners.trace_id, owners.python AS name, launches.stack_id,
         sum(ops.dur_ns) AS device_ns
     FROM attribution.captured_owners AS owners
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
@@ -67,12 +48,9 @@ captured AS (
 ),
 parts AS (
     SELECT
-        lines.trace_id,
-        lines.name,
+        lines.trace_id, lines.name,
         if(stacks.is_line, stacks.call_count, 0) AS call_count,
-        stacks.host_self_ns,
-        stacks.device_self_ns AS device_ns,
-        stacks.idle_self_ns AS idle_ns
+        stacks.host_self_ns, stacks.device_self_ns AS device_ns, stacks.idle_self_ns AS idle_ns
     FROM climbing AS lines
     JOIN stacks USING (trace_id, stack_id)
     WHERE lines.is_line
@@ -86,10 +64,7 @@ parts AS (
     FROM captured
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    lines.trace_id,
-    lines.name,
+    traces.trace, traces.rank, lines.trace_id, lines.name,
     CAST(sum(lines.call_count) AS BIGINT) AS call_count,
     CAST(sum(lines.host_self_ns) AS BIGINT) AS host_self_ns,
     CAST(sum(lines.device_ns) AS BIGINT) AS device_ns,

@@ -27,12 +27,7 @@
 WITH RECURSIVE
 marked AS MATERIALIZED (
     SELECT
-        trace_id,
-        slice_id,
-        thread_id,
-        annotation_id AS around_id,
-        depth,
-        start_ns,
+        trace_id, slice_id, thread_id, annotation_id AS around_id, depth, start_ns,
         start_ns + dur_ns AS end_ns,
         CASE
             WHEN marks_step(category, raw_category, name) THEN regexp_replace(name, '[# ]-?\d+$', '')
@@ -43,10 +38,7 @@ marked AS MATERIALIZED (
 ),
 -- Who runs a thread's backward passes waits for them.
 forward_threads AS (
-    SELECT
-        nodes.trace_id,
-        nodes.thread_id,
-        forward.thread_id AS caller_id
+    SELECT nodes.trace_id, nodes.thread_id, forward.thread_id AS caller_id
     FROM (
         FROM canonical.host_slices WHERE category = 'cpu_op' AND forward_thread IS NOT NULL
     ) AS nodes
@@ -79,9 +71,7 @@ outlasted AS (
 -- Which range is the innermost of a calling thread from a time on. A range that another one outlasts stays around that one.
 edges AS MATERIALIZED (
     SELECT
-        trace_id,
-        thread_id,
-        at_ns,
+        trace_id, thread_id, at_ns,
         arg_max_null(open_id, place) AS open_id
     FROM (
         SELECT trace_id, thread_id, start_ns AS at_ns, slice_id AS open_id, depth + 1 AS place
@@ -98,11 +88,7 @@ edges AS MATERIALIZED (
 ),
 ranges AS MATERIALIZED (
     SELECT
-        marked.trace_id,
-        marked.slice_id,
-        marked.name,
-        marked.start_ns,
-        marked.end_ns,
+        marked.trace_id, marked.slice_id, marked.name, marked.start_ns, marked.end_ns,
         coalesce(marked.around_id, edges.open_id) AS around_id
     FROM marked
     LEFT JOIN workers ON workers.trace_id = marked.trace_id AND workers.thread_id = marked.thread_id
@@ -119,33 +105,26 @@ climbing AS (
     SELECT climbing.trace_id, climbing.slice_id, climbing.end_ns, outside.around_id, climbing.level + 1
     FROM climbing
     JOIN ranges AS outside ON outside.trace_id = climbing.trace_id AND outside.slice_id = climbing.around_id
-    WHERE outside.end_ns < climbing.end_ns
-      AND climbing.level < 100
+    WHERE outside.end_ns < climbing.end_ns AND climbing.level < 100
 ),
 parents AS MATERIALIZED (
     SELECT
-        climbing.trace_id,
-        climbing.slice_id,
+        climbing.trace_id, climbing.slice_id,
         arg_max_null(climbing.around_id, climbing.level) AS parent_id
     FROM climbing
     GROUP BY climbing.trace_id, climbing.slice_id
 ),
 placed AS (
     SELECT
-        ranges.trace_id,
-        ranges.slice_id,
-        ranges.name,
+        ranges.trace_id, ranges.slice_id, ranges.name,
         replace(replace(ranges.name, '\', '\\'), ';', '\;') AS path,
-        CAST(NULL AS VARCHAR) AS parent_path,
-        0 AS depth
+        CAST(NULL AS VARCHAR) AS parent_path, 0 AS depth
     FROM ranges
     JOIN parents USING (trace_id, slice_id)
     WHERE parents.parent_id IS NULL
     UNION ALL
     SELECT
-        ranges.trace_id,
-        ranges.slice_id,
-        ranges.name,
+        ranges.trace_id, ranges.slice_id, ranges.name,
         placed.path || ';' || replace(replace(ranges.name, '\', '\\'), ';', '\;'),
         placed.path,
         placed.depth + 1
@@ -157,8 +136,7 @@ placed AS (
 crossing AS (
     SELECT trace_id, event_id AS slice_id, name, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.async_slices
-    WHERE raw_category = 'NVTX start/end'
-      AND dur_ns IS NOT NULL
+    WHERE raw_category = 'NVTX start/end' AND dur_ns IS NOT NULL
 ),
 -- Each range counts in the row of its name, and in that of its path.
 counted_ranges AS (
@@ -175,20 +153,13 @@ keys AS MATERIALIZED (
     FROM (SELECT DISTINCT trace_id, name, path, parent_path, depth FROM counted_ranges)
 ),
 own_time AS (
-    SELECT
-        trace_id,
-        thread_id,
-        slice_id,
-        start_ns,
-        end_ns,
-        inside_ns
+    SELECT trace_id, thread_id, slice_id, start_ns, end_ns, inside_ns
     FROM marked
     LEFT JOIN (
         SELECT trace_id, slice_id, sum(added_ns) AS inside_ns
         FROM (
             SELECT
-                inside.trace_id,
-                inside.around_id AS slice_id,
+                inside.trace_id, inside.around_id AS slice_id,
                 uncovered_ns(
                     inside.start_ns,
                     least(inside.end_ns, outside.end_ns),
@@ -212,8 +183,7 @@ members AS MATERIALIZED (
         keys.key,
         own_time.*,
         uncovered_ns(
-            own_time.start_ns,
-            own_time.end_ns,
+            own_time.start_ns, own_time.end_ns,
             max(own_time.end_ns) OVER (
                 PARTITION BY keys.key, own_time.thread_id
                 ORDER BY own_time.start_ns, own_time.slice_id
@@ -240,10 +210,7 @@ host AS (
 ),
 launched AS MATERIALIZED (
     SELECT
-        ops.trace_id,
-        ops.op_id,
-        ops.device,
-        ops.start_ns,
+        ops.trace_id, ops.op_id, ops.device, ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns,
         calls.start_ns AS at_ns,
         ops.annotation_id IS NULL AS is_by_time,
@@ -264,11 +231,7 @@ chains AS (
     WHERE (trace_id, slice_id) IN (SELECT (trace_id, innermost_id) FROM launched)
     UNION ALL
     SELECT
-        chains.trace_id,
-        chains.innermost_id,
-        chains.inner_end_ns,
-        outside.slice_id,
-        outside.end_ns,
+        chains.trace_id, chains.innermost_id, chains.inner_end_ns, outside.slice_id, outside.end_ns,
         outside.around_id,
         chains.level + 1
     FROM chains
@@ -277,12 +240,7 @@ chains AS (
 ),
 -- The innermost range of a launch is known; one around it may have ended before the launch, where ranges overlap.
 inside AS (
-    SELECT DISTINCT
-        members.key,
-        launched.op_id,
-        launched.device,
-        launched.start_ns,
-        launched.end_ns
+    SELECT DISTINCT members.key, launched.op_id, launched.device, launched.start_ns, launched.end_ns
     FROM launched
     JOIN chains ON chains.trace_id = launched.trace_id AND chains.innermost_id = launched.innermost_id
     JOIN members ON members.trace_id = chains.trace_id AND members.slice_id = chains.slice_id
@@ -298,8 +256,7 @@ device AS (
         SELECT
             key,
             uncovered_ns(
-                start_ns,
-                end_ns,
+                start_ns, end_ns,
                 max(end_ns) OVER (
                     PARTITION BY key, device
                     ORDER BY start_ns, op_id
@@ -317,9 +274,7 @@ work AS (
 -- How long a device had worked before each stretch of work.
 stretches AS MATERIALIZED (
     SELECT
-        key AS trace_id,
-        start_ns,
-        end_ns,
+        key AS trace_id, start_ns, end_ns,
         coalesce(
             sum(end_ns - start_ns) OVER (
                 PARTITION BY key ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -363,13 +318,7 @@ comparable AS (
     ) AS mapped USING (trace_id)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    keys.trace_id,
-    keys.name,
-    keys.path,
-    keys.parent_path,
-    keys.depth,
+    traces.trace, traces.rank, keys.trace_id, keys.name, keys.path, keys.parent_path, keys.depth,
     host.call_count,
     CAST(host.dur_sum_ns AS BIGINT) AS dur_sum_ns,
     CAST(host.host_sum_ns AS BIGINT) AS host_sum_ns,

@@ -9,9 +9,7 @@
 --   slice_id   BIGINT   the operator (host_slices.slice_id)
 WITH phases AS MATERIALIZED (
     SELECT
-        trace_id,
-        thread_id,
-        start_ns,
+        trace_id, thread_id, start_ns,
         start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE CASE
@@ -36,16 +34,11 @@ WITH phases AS MATERIALIZED (
 ),
 inside AS (
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        slices.thread_id,
-        slices.start_ns,
+        slices.trace_id, slices.slice_id, slices.thread_id, slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns
     FROM (
         FROM canonical.host_slices
-        WHERE category = 'cpu_op'
-          AND contains(name, '::')
-          AND trace_id IN (SELECT trace_id FROM phases)
+        WHERE category = 'cpu_op' AND contains(name, '::') AND trace_id IN (SELECT trace_id FROM phases)
     ) AS slices
     ASOF JOIN phases
         ON phases.trace_id = slices.trace_id
@@ -54,18 +47,13 @@ inside AS (
     WHERE slices.start_ns + slices.dur_ns <= phases.end_ns
 ),
 launches AS (
-    SELECT
-        ops.trace_id,
-        calls.thread_id,
-        calls.start_ns
+    SELECT ops.trace_id, calls.thread_id, calls.start_ns
     FROM canonical.gpu_ops AS ops
     JOIN canonical.host_slices AS calls
       ON calls.trace_id = ops.trace_id AND calls.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
     WHERE ops.trace_id IN (SELECT trace_id FROM phases)
 )
-SELECT
-    inside.trace_id,
-    inside.slice_id
+SELECT inside.trace_id, inside.slice_id
 FROM inside
 ASOF LEFT JOIN launches
     ON launches.trace_id = inside.trace_id

@@ -32,8 +32,7 @@ copies_in AS (
 ),
 kernels AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         count(operator_id) / count(*) AS linked_share,
         coalesce(
             sum(dur_ns) FILTER (WHERE tensor_core = 'unknown')
@@ -61,8 +60,7 @@ server_threads AS (
     SELECT serving.trace_id, serving.device, serving.start_ns, serving.end_ns, mode(calls.thread_id) AS thread_id
     FROM serving
     JOIN gpu_ops AS ops USING (trace_id, device)
-    JOIN host_slices AS calls
-      ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     GROUP BY serving.trace_id, serving.device, serving.start_ns, serving.end_ns
 ),
 slices_of_servers AS (
@@ -71,8 +69,7 @@ slices_of_servers AS (
 ),
 server_slices AS (
     SELECT
-        threads.trace_id,
-        threads.device,
+        threads.trace_id, threads.device,
         threads.end_ns - threads.start_ns AS served_ns,
         slices.dur_ns,
         slices.depth = 0 AS is_outermost,
@@ -92,8 +89,7 @@ server_slices AS (
 ),
 unasked AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         (
             coalesce(sum(silent_ns) FILTER (WHERE is_outermost AND silent_ns >= 1e6), 0)
             + coalesce(sum(dur_ns) FILTER (WHERE is_waiting), 0)
@@ -103,8 +99,7 @@ unasked AS (
 ),
 facts AS (
     SELECT
-        traces.trace_id,
-        NULL::INTEGER AS device,
+        traces.trace_id, NULL::INTEGER AS device,
         unnest([
             {capability: 'gpu_ops', available: gpu.op_count > 0, detail: 'no GPU work is in the trace'},
             {capability: 'cpu_ops', available: host.cpu_ops > 0, detail: 'no operators are in the trace'},
@@ -124,8 +119,7 @@ facts AS (
     LEFT JOIN (SELECT trace_id, count(*) AS op_count FROM gpu_ops GROUP BY trace_id) AS gpu USING (trace_id)
     UNION ALL
     SELECT
-        windows.trace_id,
-        windows.device,
+        windows.trace_id, windows.device,
         unnest([
             {capability: 'steps', available: windows.step_count >= 2, detail: CASE windows.step_count
                 WHEN 0 THEN 'no whole step was recorded'
@@ -145,14 +139,10 @@ facts AS (
     LEFT JOIN device_peaks AS peaks USING (trace_id, device)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    facts.device,
-    facts.capability,
+    traces.trace, traces.rank, facts.device, facts.capability,
     coalesce(facts.available, FALSE) AS available,
     CASE WHEN NOT coalesce(facts.available, FALSE) THEN facts.detail END AS detail,
     hints.hint AS unlock
 FROM facts
 JOIN canonical.traces AS traces USING (trace_id)
-JOIN trace_hints AS hints
-  ON hints.trace_id = facts.trace_id AND hints.what = facts.capability
+JOIN trace_hints AS hints ON hints.trace_id = facts.trace_id AND hints.what = facts.capability

@@ -3,9 +3,7 @@
 -- columns:
 --   capability   VARCHAR  name, as a rule's `requires` writes it
 --   meaning      VARCHAR  when a trace has it
-SELECT
-    capability,
-    meaning
+SELECT capability, meaning
 FROM (
     VALUES
     ('gpu_ops', 'kernels, copies or memsets were recorded on the device'),

@@ -12,15 +12,7 @@
 --   first_offset BIGINT   byte offset of the first one in the decompressed file; NULL: no single place
 --   example      VARCHAR  the first one, shortened
 --   advice       VARCHAR  what it means and what to do
-SELECT
-    trace,
-    rank,
-    defect,
-    severity,
-    defect_count,
-    first_offset,
-    example,
-    advice
+SELECT trace, rank, defect, severity, defect_count, first_offset, example, advice
 FROM canonical.defects
 JOIN canonical.traces USING (trace_id)
 ORDER BY trace_id, list_position(['loss', 'repair', 'note'], severity), defect

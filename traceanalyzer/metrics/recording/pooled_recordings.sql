@@ -26,8 +26,7 @@
 --                            or it is judged alone
 WITH step_times AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         min(end_ns - start_ns) AS step_min_ns,
         max(end_ns - start_ns) AS step_max_ns,
         var_pop(end_ns - start_ns) AS step_variance
@@ -37,25 +36,11 @@ WITH step_times AS (
 ),
 placed AS (
     SELECT
-        recordings.trace,
-        recordings.rank,
-        windows.device,
-        recordings.trace_id,
-        recordings.rank_id,
-        recordings.recording,
-        recordings.recording_count,
-        recordings.session,
-        recordings.known_by,
-        recordings.is_overlapping,
-        windows.step_count,
-        windows.window_ns,
-        windows.step_mean_ns,
-        step_times.step_min_ns,
-        step_times.step_max_ns,
-        step_times.step_variance,
-        windows.start_ns,
-        windows.end_ns,
-        devices.name AS device_name
+        recordings.trace, recordings.rank, windows.device, recordings.trace_id, recordings.rank_id,
+        recordings.recording, recordings.recording_count, recordings.session, recordings.known_by,
+        recordings.is_overlapping, windows.step_count, windows.window_ns, windows.step_mean_ns,
+        step_times.step_min_ns, step_times.step_max_ns, step_times.step_variance, windows.start_ns,
+        windows.end_ns, devices.name AS device_name
     FROM attribution.windows
     JOIN recordings ON recordings.trace_id = windows.trace_id
     LEFT JOIN step_times ON step_times.trace_id = windows.trace_id AND step_times.device = windows.device
@@ -90,9 +75,7 @@ processes AS (
 -- How often each kernel runs in a step, and its part of the time of all kernels.
 kernels AS (
     SELECT
-        again.session,
-        again.rank_id,
-        again.device,
+        again.session, again.rank_id, again.device,
         coalesce(ops.name, '') AS name,
         count(*) / any_value(again.step_count) AS per_step,
         sum(ops.dur_ns) / sum(sum(ops.dur_ns)) OVER (PARTITION BY again.session, again.rank_id, again.device) AS share
@@ -122,8 +105,7 @@ sessions AS (
 -- Every device of two sessions, as each of the two shows it.
 pairs AS (
     SELECT
-        mine.session,
-        theirs.session AS other,
+        mine.session, theirs.session AS other,
         CASE
             WHEN made.is_overlapping OR compared.is_overlapping THEN 1
             WHEN made.process <> compared.process THEN 2
@@ -149,8 +131,7 @@ pairs AS (
 ),
 compared AS (
     SELECT
-        session,
-        other,
+        session, other,
         CASE min(difference)
             WHEN 1 THEN 'recordings of one rank show the same time, so they are of two runs'
             WHEN 2 THEN 'another process made it'
@@ -175,21 +156,9 @@ reference AS (
     LIMIT 1
 )
 SELECT
-    placed.trace,
-    placed.rank,
-    placed.device,
-    placed.trace_id,
-    placed.rank_id,
-    placed.recording,
-    placed.recording_count,
-    placed.session,
-    placed.step_count,
-    placed.window_ns,
-    placed.step_mean_ns,
-    placed.step_min_ns,
-    placed.step_max_ns,
-    placed.step_variance,
-    processes.process_count,
+    placed.trace, placed.rank, placed.device, placed.trace_id, placed.rank_id, placed.recording,
+    placed.recording_count, placed.session, placed.step_count, placed.window_ns, placed.step_mean_ns,
+    placed.step_min_ns, placed.step_max_ns, placed.step_variance, processes.process_count,
     placed.recording_count = 1
     OR placed.session = (SELECT session FROM reference)
     OR (compared.session IS NOT NULL AND compared.because IS NULL) AS is_judged,

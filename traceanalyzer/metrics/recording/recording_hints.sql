@@ -8,11 +8,7 @@
 --   recorder     VARCHAR  traces.recorder; NULL: any without a row of its own
 --   framework    VARCHAR  traces.framework; NULL: any without a row of its own
 --   hint         VARCHAR  what to do
-SELECT
-    what,
-    recorder,
-    framework,
-    hint
+SELECT what, recorder, framework, hint
 FROM (
     VALUES
     ('gpu_ops', NULL, NULL, 'record GPU activity: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or nsys -t cuda'),

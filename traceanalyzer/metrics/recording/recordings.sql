@@ -22,9 +22,7 @@ WITH worked AS (
 ),
 named AS (
     SELECT
-        traces.trace_id,
-        traces.trace,
-        traces.rank,
+        traces.trace_id, traces.trace, traces.rank,
         coalesce(traces.first_ns, 0) AS first_ns,
         coalesce(traces.last_ns, 0) AS last_ns,
         count(*) OVER (PARTITION BY traces.path) AS processes_of_file,
@@ -79,12 +77,7 @@ numbered AS (
     WINDOW in_time AS (PARTITION BY of_rank ORDER BY first_ns, trace_id)
 )
 SELECT
-    trace,
-    rank,
-    trace_id,
-    rank_id,
-    recording,
-    recording_count,
+    trace, rank, trace_id, rank_id, recording, recording_count,
     CASE
         WHEN min(recording_count) OVER () = max(recording_count) OVER () THEN recording
         ELSE 1 + CAST(sum(CAST(is_dated AND first_ns > all_until AS INTEGER)) OVER (ORDER BY first_ns, trace_id) AS BIGINT)

@@ -11,9 +11,7 @@
 --   file_rank     INTEGER  rank in the job; NULL: the file holds several traces
 --   process_count BIGINT   traces in the file
 SELECT
-    trace,
-    rank,
-    trace_id,
+    trace, rank, trace_id,
     CASE WHEN siblings > 1 THEN regexp_replace(trace, '#[^#]*$', '') ELSE trace END AS file,
     CASE WHEN siblings = 1 THEN rank END AS file_rank,
     siblings AS process_count

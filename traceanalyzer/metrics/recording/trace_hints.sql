@@ -10,10 +10,7 @@
 --   what         VARCHAR  recording_hints.what
 --   hint         VARCHAR  what to do
 SELECT
-    programs.trace,
-    programs.rank,
-    programs.trace_id,
-    hints.what,
+    programs.trace, programs.rank, programs.trace_id, hints.what,
     arg_max(hints.hint, (hints.recorder IS NOT NULL, hints.framework IS NOT NULL)) AS hint
 FROM programs
 JOIN recording_hints AS hints

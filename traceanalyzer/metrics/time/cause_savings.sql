@@ -22,17 +22,11 @@ WITH slowest AS (
     FROM attribution.windows
 )
 SELECT
-    trace,
-    rank,
-    device,
-    cause,
-    owned_ns,
-    bound_ns AS standalone_ns,
+    trace, rank, device, cause, owned_ns, bound_ns AS standalone_ns,
     bound_ns / nullif(window_ns, 0) AS standalone_share,
     run_ns,
     run_ns / nullif(run_window_ns, 0) AS run_share,
-    window_ns,
-    bound_abstains AS abstains
+    window_ns, bound_abstains AS abstains
 FROM attribution.cause_bounds
 JOIN attribution.windows USING (trace_id, device)
 JOIN canonical.traces USING (trace_id)

@@ -13,10 +13,7 @@
 --   dur_ns    BIGINT   length of the stretch
 WITH work AS (
     SELECT
-        trace_id,
-        device,
-        kind,
-        is_comm,
+        trace_id, device, kind, is_comm,
         CASE WHEN self_ns IS NOT NULL THEN 'loop' ELSE coalesce(copy_kind, '') END AS copy_kind,
         coalesce(name LIKE 'Memcpy UVM %', FALSE) AS is_managed,
         start_ns,
@@ -46,12 +43,7 @@ ops AS (
     JOIN keyed USING (trace_id, device, kind, is_comm, copy_kind, is_managed)
 )
 SELECT
-    trace,
-    rank,
-    device,
-    trace_id,
-    engine,
-    start_ns,
+    trace, rank, device, trace_id, engine, start_ns,
     end_ns - start_ns AS dur_ns
 FROM interval_merge('ops')
 JOIN lanes USING (key)

@@ -27,8 +27,7 @@
 --   compute_share        DOUBLE   compute_ns / span_ns
 WITH times AS (
     SELECT
-        trace,
-        device,
+        trace, device,
         max(op_count) FILTER (WHERE engine = 'op') AS op_count,
         coalesce(max(op_count) FILTER (WHERE engine = 'kernel'), 0) AS kernel_count,
         max(first_ns) FILTER (WHERE engine = 'op') AS first_ns,
@@ -50,22 +49,11 @@ launched AS (
     GROUP BY trace_id, device
 )
 SELECT
-    trace,
-    rank,
-    device,
-    op_count,
-    kernel_count,
-    times.first_ns,
-    times.last_ns,
+    trace, rank, device, op_count, kernel_count, times.first_ns, times.last_ns,
     times.last_ns - times.first_ns AS span_ns,
     busy_ns,
     times.last_ns - times.first_ns - busy_ns AS idle_ns,
-    compute_ns,
-    comm_ns,
-    exposed_comm_ns,
-    memcpy_ns,
-    exposed_memcpy_ns,
-    launch_matched_count,
+    compute_ns, comm_ns, exposed_comm_ns, memcpy_ns, exposed_memcpy_ns, launch_matched_count,
     busy_ns / nullif(times.last_ns - times.first_ns, 0) AS busy_share,
     compute_ns / nullif(times.last_ns - times.first_ns, 0) AS compute_share
 FROM times

@@ -23,10 +23,7 @@
 --   idle_ns   BIGINT   span_ns - busy_ns
 WITH activity AS MATERIALIZED (
     SELECT
-        trace_id,
-        device,
-        engine,
-        start_ns,
+        trace_id, device, engine, start_ns,
         start_ns + dur_ns AS end_ns
     FROM device_activity
 ),
@@ -37,10 +34,7 @@ unions AS (
 ),
 sorts AS (
     SELECT
-        trace_id,
-        device,
-        kind,
-        is_comm,
+        trace_id, device, kind, is_comm,
         CASE WHEN self_ns IS NOT NULL THEN 'loop' ELSE copy_kind END AS copy_kind,
         coalesce(name LIKE 'Memcpy UVM %', FALSE) AS is_managed,
         count(*) AS op_count,
@@ -58,9 +52,7 @@ engines AS (
 ),
 sums AS (
     SELECT
-        trace_id,
-        device,
-        engine,
+        trace_id, device, engine,
         CAST(sum(op_count) AS BIGINT) AS op_count,
         CAST(sum(sum_ns) AS BIGINT) AS sum_ns,
         min(first_ns) AS first_ns,
@@ -91,9 +83,7 @@ hiding AS (
 ),
 hidden AS (
     SELECT
-        hiding.trace_id,
-        hiding.device,
-        hiding.engine,
+        hiding.trace_id, hiding.device, hiding.engine,
         CAST(
             sum(coalesce(at_end.before_ns + least(hiding.end_ns, at_end.end_ns) - at_end.start_ns, 0))
             - sum(coalesce(at_start.before_ns + least(hiding.start_ns, at_start.end_ns) - at_start.start_ns, 0)) AS BIGINT
@@ -112,16 +102,10 @@ hidden AS (
     GROUP BY hiding.trace_id, hiding.device, hiding.engine
 )
 SELECT
-    trace,
-    rank,
-    device,
-    engine,
-    op_count,
-    sum_ns,
+    trace, rank, device, engine, op_count, sum_ns,
     coalesce(busy_ns, 0) AS busy_ns,
     CASE WHEN behind IS NOT NULL THEN coalesce(hidden_ns, 0) END AS hidden_ns,
-    sums.first_ns,
-    sums.last_ns,
+    sums.first_ns, sums.last_ns,
     sums.last_ns - sums.first_ns AS span_ns,
     sums.last_ns - sums.first_ns - coalesce(busy_ns, 0) AS idle_ns
 FROM sums

@@ -18,9 +18,7 @@ WITH sizes (at_least_ns) AS (
 ),
 gaps AS (
     SELECT
-        trace_id,
-        device,
-        engine,
+        trace_id, device, engine,
         lead(start_ns) OVER (PARTITION BY trace_id, device, engine ORDER BY start_ns) - start_ns - dur_ns AS dur_ns
     FROM device_activity
     WHERE engine IN ('kernel', 'op', 'op_no_graph')
@@ -34,11 +32,7 @@ kinds AS (
     WHERE engine IN ('kernel', 'op', 'op_no_graph')
 )
 SELECT
-    trace,
-    rank,
-    kinds.device,
-    kinds.engine,
-    at_least_ns,
+    trace, rank, kinds.device, kinds.engine, at_least_ns,
     count(gaps.dur_ns) AS gap_count,
     CAST(coalesce(sum(gaps.dur_ns), 0) AS BIGINT) AS gap_sum_ns
 FROM kinds

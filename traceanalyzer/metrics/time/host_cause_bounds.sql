@@ -25,24 +25,16 @@
 --   launch_link_share  DOUBLE   share of compute time whose launch call is in the trace
 --   abstains           VARCHAR  why no bound can be trusted here; NULL: the bounds can be trusted
 SELECT
-    trace,
-    rank,
-    device,
-    cause,
-    bound_ns,
+    trace, rank, device, cause, bound_ns,
     bound_ns / nullif(window_ns, 0) AS bound_share,
     owned_ns,
     owned_ns / nullif(window_ns, 0) AS owned_share,
-    window_ns,
-    step_count,
+    window_ns, step_count,
     step_hits / nullif(step_count, 0) AS step_share,
     owned_ns / 1e6 / nullif(step_count, 0) AS ms_per_step,
     window_ns / 1e6 / nullif(step_count, 0) AS step_ms,
     worst_ns / 1e6 AS worst_ms,
-    worst_step,
-    worst_start_ns,
-    launch_link_share,
-    bound_abstains AS abstains
+    worst_step, worst_start_ns, launch_link_share, bound_abstains AS abstains
 FROM attribution.cause_bounds
 JOIN attribution.windows USING (trace_id, device)
 JOIN canonical.traces USING (trace_id)

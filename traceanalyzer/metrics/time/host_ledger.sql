@@ -14,9 +14,7 @@
 --   dur_ns      BIGINT   time in it
 --   share       DOUBLE   part of the window
 SELECT
-    trace,
-    rank,
-    trace_id,
+    trace, rank, trace_id,
     any_value(thread_id) AS thread_id,
     any_value(step_count) AS step_count,
     any_value(window_ns) AS window_ns,

@@ -62,9 +62,7 @@ whole_marks AS (
 ),
 ended_marks AS (
     SELECT
-        whole_marks.trace_id,
-        whole_marks.thread_id,
-        whole_marks.start_ns,
+        whole_marks.trace_id, whole_marks.thread_id, whole_marks.start_ns,
         CASE
             WHEN calls.start_ns > whole_marks.start_ns AND calls.end_ns >= whole_marks.end_ns THEN calls.start_ns
             ELSE whole_marks.end_ns
@@ -85,8 +83,7 @@ marks AS (
 ),
 marked AS (
     SELECT
-        trace_id,
-        thread_id,
+        trace_id, thread_id,
         greatest(start_ns, before_ns) AS start_ns,
         end_ns,
         row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns, end_ns) AS position,
@@ -96,8 +93,7 @@ marked AS (
 ),
 busy AS (
     SELECT
-        trace_id,
-        thread_id,
+        trace_id, thread_id,
         min(start_ns) AS start_ns,
         max(start_ns + dur_ns) AS end_ns,
         sum(dur_ns) FILTER (WHERE op_id IS NULL) AS op_ns
@@ -132,8 +128,7 @@ windows AS (
 ),
 held AS (
     SELECT
-        slices.trace_id,
-        slices.start_ns,
+        slices.trace_id, slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
         CASE
             WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
@@ -151,8 +146,7 @@ held AS (
         END AS what
     FROM host_slices AS slices
     JOIN step_threads USING (trace_id)
-    WHERE slices.dur_ns > 0
-      AND slices.category IN ('cpu_op', 'annotation', 'python', 'other')
+    WHERE slices.dur_ns > 0 AND slices.category IN ('cpu_op', 'annotation', 'python', 'other')
 ),
 intervals AS (
     SELECT trace_id, start_ns, end_ns, what FROM held WHERE what IS NOT NULL
@@ -165,8 +159,7 @@ bounds AS (
 ),
 instants AS (
     SELECT
-        trace_id,
-        at_ns,
+        trace_id, at_ns,
         sum(opened) FILTER (WHERE what = 'window') AS window_opened,
         sum(opened) FILTER (WHERE what = 'loader') AS loader_opened,
         sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
@@ -185,8 +178,7 @@ instants AS (
 ),
 stretches AS (
     SELECT
-        trace_id,
-        at_ns AS start_ns,
+        trace_id, at_ns AS start_ns,
         lead(at_ns) OVER later - at_ns AS dur_ns,
         coalesce(sum(window_opened) OVER later > 0, FALSE) AS kept,
         CASE
@@ -212,16 +204,10 @@ totals AS (
     GROUP BY trace_id
 )
 SELECT
-    host_traces.trace,
-    host_traces.rank,
-    stretches.trace_id,
-    totals.thread_id,
+    host_traces.trace, host_traces.rank, stretches.trace_id, totals.thread_id,
     totals.step_count::BIGINT AS step_count,
     totals.window_ns::BIGINT AS window_ns,
-    stretches.start_ns,
-    stretches.dur_ns,
-    stretches.kept,
-    stretches.bucket
+    stretches.start_ns, stretches.dur_ns, stretches.kept, stretches.bucket
 FROM stretches
 JOIN totals USING (trace_id)
 JOIN host_traces USING (trace_id)

@@ -36,10 +36,7 @@ befores AS (
 ),
 afters AS (
     SELECT
-        gaps.trace_id,
-        gaps.device,
-        gaps.start_ns,
-        gaps.end_ns,
+        gaps.trace_id, gaps.device, gaps.start_ns, gaps.end_ns,
         min(op_id) AS after_op_id
     FROM gaps
     JOIN gpu_ops
@@ -50,14 +47,9 @@ afters AS (
     GROUP BY ALL
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    afters.device,
-    afters.start_ns,
+    traces.trace, traces.rank, afters.device, afters.start_ns,
     afters.end_ns - afters.start_ns AS dur_ns,
-    before_op.name AS before_name,
-    after_op.name AS after_name,
-    after_op_id,
+    before_op.name AS before_name, after_op.name AS after_name, after_op_id,
     CASE
         WHEN launches.launch_id IS NOT NULL
         THEN greatest(0, least(launches.start_ns + api_ns, afters.end_ns) - afters.start_ns)

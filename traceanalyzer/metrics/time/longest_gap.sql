@@ -20,8 +20,7 @@
 --                           NULL: not recorded
 WITH longest AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         arg_max(struct_pack(bucket, start_ns), (dur_ns, -row_id)) AS piece
     FROM attribution.ledger_rows
     WHERE kept AND bucket <> 'compute'
@@ -29,9 +28,7 @@ WITH longest AS (
 ),
 gaps AS (
     SELECT
-        longest.trace_id,
-        longest.device,
-        longest.piece,
+        longest.trace_id, longest.device, longest.piece,
         coalesce(max(rows.start_ns + rows.dur_ns) FILTER (WHERE rows.start_ns < piece.start_ns), any_value(windows.start_ns)) AS start_ns,
         coalesce(min(rows.start_ns) FILTER (WHERE rows.start_ns > piece.start_ns), any_value(windows.end_ns)) AS end_ns
     FROM longest
@@ -56,14 +53,12 @@ others AS (
 ),
 kernels AS (
     SELECT
-        gaps.trace_id,
-        gaps.device,
+        gaps.trace_id, gaps.device,
         count(*) FILTER (WHERE ops.start_ns < gaps.start_ns) AS before_count,
         count(*) FILTER (WHERE ops.start_ns >= gaps.end_ns) AS after_count,
         arg_min(ops.launch_id, (ops.start_ns, ops.op_id)) FILTER (WHERE ops.start_ns >= gaps.end_ns) AS launch_id
     FROM gaps
-    JOIN attribution.windows AS windows
-      ON windows.trace_id = gaps.trace_id AND windows.device = gaps.device
+    JOIN attribution.windows AS windows ON windows.trace_id = gaps.trace_id AND windows.device = gaps.device
     JOIN gpu_ops AS ops
       ON ops.trace_id = gaps.trace_id
      AND ops.device = gaps.device
@@ -76,14 +71,11 @@ kernels AS (
 next_launches AS MATERIALIZED (
     SELECT kernels.trace_id, kernels.device, calls.thread_id, calls.start_ns
     FROM kernels
-    JOIN host_slices AS calls
-      ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.launch_id
+    JOIN host_slices AS calls ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.launch_id
 ),
 launches AS MATERIALIZED (
     SELECT
-        later.trace_id,
-        later.device,
-        later.thread_id,
+        later.trace_id, later.device, later.thread_id,
         any_value(later.start_ns) AS until_ns,
         max(earlier.start_ns + earlier.dur_ns) AS since_ns
     FROM next_launches AS later
@@ -97,8 +89,7 @@ launches AS MATERIALIZED (
 ),
 hosts AS (
     SELECT
-        launches.trace_id,
-        launches.device,
+        launches.trace_id, launches.device,
         any_value(until_ns - since_ns) - coalesce(sum(calls.dur_ns), 0)::BIGINT AS host_ns
     FROM launches
     LEFT JOIN host_slices AS calls
@@ -110,11 +101,7 @@ hosts AS (
     GROUP BY launches.trace_id, launches.device
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    gaps.trace_id,
-    gaps.device,
-    gaps.start_ns,
+    traces.trace, traces.rank, gaps.trace_id, gaps.device, gaps.start_ns,
     gaps.end_ns - gaps.start_ns AS dur_ns,
     piece.bucket AS cause,
     coalesce(others.next_ns, 0) AS next_ns,

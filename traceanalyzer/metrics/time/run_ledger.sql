@@ -15,29 +15,20 @@
 --   per_step_ns  DOUBLE   dur_ns per step of the slowest device; NULL: no steps
 --   abstains     VARCHAR  why there is no ledger, in the only row; NULL: there is one
 WITH slowest AS (
-    SELECT
-        window_ns,
-        step_count,
-        run_abstains
+    SELECT window_ns, step_count, run_abstains
     FROM attribution.windows
     ORDER BY window_ns DESC, trace_id, device
     LIMIT 1
 ),
 buckets AS (
     SELECT
-        trace_id,
-        device,
-        bucket,
+        trace_id, device, bucket,
         CAST(SUM(dur_ns) AS BIGINT) AS dur_ns
     FROM attribution.run_rows
     GROUP BY trace_id, device, bucket
 )
 SELECT
-    traces.rank,
-    traces.trace,
-    buckets.device,
-    buckets.bucket,
-    buckets.dur_ns,
+    traces.rank, traces.trace, buckets.device, buckets.bucket, buckets.dur_ns,
     buckets.dur_ns / slowest.window_ns AS share,
     buckets.dur_ns / NULLIF(slowest.step_count, 0) AS per_step_ns,
     NULL::VARCHAR AS abstains
@@ -45,15 +36,7 @@ FROM buckets
 CROSS JOIN slowest
 INNER JOIN canonical.traces AS traces USING (trace_id)
 UNION ALL
-SELECT
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    run_abstains
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, run_abstains
 FROM slowest
 WHERE run_abstains IS NOT NULL
 ORDER BY dur_ns DESC, rank, device, bucket

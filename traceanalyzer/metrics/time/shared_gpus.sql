@@ -21,10 +21,7 @@
 --   overlapped_ns  BIGINT   part of own_busy_ns in which an operation of another process runs, too
 WITH spans AS (
     SELECT
-        devices.gpu,
-        devices.trace_id,
-        devices.device,
-        recordings.rank_id,
+        devices.gpu, devices.trace_id, devices.device, recordings.rank_id,
         min(ops.start_ns) AS first_ns,
         max(ops.start_ns + ops.dur_ns) AS last_ns
     FROM canonical.devices AS devices
@@ -35,12 +32,7 @@ WITH spans AS (
 ),
 places AS (
     SELECT
-        spans.gpu,
-        spans.trace_id,
-        spans.device,
-        spans.rank_id,
-        spans.first_ns,
-        spans.last_ns,
+        spans.gpu, spans.trace_id, spans.device, spans.rank_id, spans.first_ns, spans.last_ns,
         dense_rank() OVER (ORDER BY spans.gpu) AS gpu_key
     FROM spans
     SEMI JOIN spans AS others
@@ -56,10 +48,7 @@ gpus AS (
 ),
 work AS (
     SELECT
-        places.gpu_key,
-        places.rank_id,
-        ops.trace_id,
-        ops.device,
+        places.gpu_key, places.rank_id, ops.trace_id, ops.device,
         ops.kind IN ('kernel', 'graph') AS is_kernel,
         ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns
@@ -101,13 +90,7 @@ both_work AS (
     GROUP BY key
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    places.trace_id,
-    places.device,
-    places.gpu,
-    gpus.process_count,
-    gpus.span_ns,
+    traces.trace, traces.rank, places.trace_id, places.device, places.gpu, gpus.process_count, gpus.span_ns,
     merged_gpus.busy_ns,
     coalesce(merged_kernels.kernel_ns, 0) AS kernel_ns,
     merged_traces.own_busy_ns,

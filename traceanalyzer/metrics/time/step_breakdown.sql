@@ -78,9 +78,7 @@ changes AS (
 -- Of several changes at one instant, all but the last are followed by no time, so their order does not matter.
 stretches AS (
     SELECT
-        trace_id,
-        device,
-        at_ns AS start_ns,
+        trace_id, device, at_ns AS start_ns,
         lead(at_ns) OVER timeline - at_ns AS dur_ns,
         CAST(sum(role) OVER timeline AS INTEGER) AS active,
         max(step_start_ns) OVER timeline AS step_start_ns
@@ -89,9 +87,7 @@ stretches AS (
 ),
 sums AS (
     SELECT
-        trace_id,
-        device,
-        step_start_ns AS start_ns,
+        trace_id, device, step_start_ns AS start_ns,
         sum(dur_ns) FILTER (WHERE active & 1 > 0) AS kernel_ns,
         sum(dur_ns) FILTER (WHERE active & 3 = 2) AS memcpy_ns,
         sum(dur_ns) FILTER (WHERE active & 7 = 4) AS memset_ns,
@@ -105,13 +101,7 @@ sums AS (
     GROUP BY trace_id, device, step_start_ns
 )
 SELECT
-    trace,
-    rank,
-    device,
-    step,
-    name,
-    start_ns,
-    dur_ns,
+    trace, rank, device, step, name, start_ns, dur_ns,
     CAST(coalesce(kernel_ns, 0) AS BIGINT) AS kernel_ns,
     CAST(coalesce(memcpy_ns, 0) AS BIGINT) AS memcpy_ns,
     CAST(coalesce(memset_ns, 0) AS BIGINT) AS memset_ns,

@@ -25,30 +25,21 @@
 --   drop_reason    VARCHAR  why the step is not kept: no GPU work, warm-up, end not in the trace, cut short, not chosen
 WITH compute AS (
     SELECT
-        trace_id,
-        device,
-        step,
+        trace_id, device, step,
         CAST(sum(dur_ns) AS BIGINT) AS compute_ns
     FROM attribution.ledger_rows
     WHERE bucket = 'compute' AND step IS NOT NULL
     GROUP BY trace_id, device, step
 )
 SELECT
-    trace,
-    rank,
-    device,
-    steps.step,
-    steps.name,
-    windows.step_source,
-    host_start_ns,
+    trace, rank, device, steps.step, steps.name, windows.step_source, host_start_ns,
     host_end_ns - host_start_ns AS host_dur_ns,
     steps.start_ns,
     steps.end_ns - steps.start_ns AS dur_ns,
     op_count,
     CASE WHEN steps.start_ns IS NOT NULL THEN coalesce(compute.compute_ns, 0) END AS compute_ns,
     coalesce(compute.compute_ns, 0) / nullif(steps.end_ns - steps.start_ns, 0) AS compute_share,
-    kept,
-    drop_reason
+    kept, drop_reason
 FROM attribution.steps
 JOIN attribution.windows USING (trace_id, device)
 JOIN canonical.traces USING (trace_id)

@@ -19,11 +19,7 @@
 --   other_wait_ns   BIGINT   the rest
 WITH ordered AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.stream,
-        ops.start_ns,
-        ops.launch_id,
+        ops.trace_id, ops.device, ops.stream, ops.start_ns, ops.launch_id,
         max(ops.start_ns + ops.dur_ns) OVER (
             PARTITION BY ops.trace_id, ops.device, ops.stream
             ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
@@ -33,9 +29,7 @@ WITH ordered AS (
 ),
 gaps AS (
     SELECT
-        ordered.trace_id,
-        ordered.device,
-        ordered.stream,
+        ordered.trace_id, ordered.device, ordered.stream,
         ordered.start_ns - ordered.reached_ns AS gap_ns,
         CASE
             WHEN calls.start_ns > ordered.reached_ns THEN 'host'
@@ -48,10 +42,7 @@ gaps AS (
     WHERE ordered.start_ns > ordered.reached_ns
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    gaps.device,
-    gaps.stream,
+    traces.trace, traces.rank, gaps.device, gaps.stream,
     count(*) AS gap_count,
     CAST(sum(gap_ns) AS BIGINT) AS idle_ns,
     CAST(coalesce(sum(gap_ns) FILTER (WHERE cause = 'host'), 0) AS BIGINT) AS host_wait_ns,

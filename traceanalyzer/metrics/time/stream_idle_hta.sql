@@ -17,9 +17,7 @@
 --   other_wait_ns   BIGINT   the rest
 WITH gaps AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.stream,
+        ops.trace_id, ops.device, ops.stream,
         lag(ops.start_ns + ops.dur_ns) OVER of_stream AS before_end_ns,
         ops.start_ns - before_end_ns AS gap_ns,
         CASE
@@ -30,16 +28,10 @@ WITH gaps AS (
     FROM canonical.gpu_ops AS ops
     LEFT JOIN canonical.host_slices AS calls
            ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
-    WINDOW of_stream AS (
-        PARTITION BY ops.trace_id, ops.device, ops.stream
-        ORDER BY ops.start_ns, ops.op_id
-    )
+    WINDOW of_stream AS (PARTITION BY ops.trace_id, ops.device, ops.stream ORDER BY ops.start_ns, ops.op_id)
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    gaps.device,
-    gaps.stream,
+    traces.trace, traces.rank, gaps.device, gaps.stream,
     count(*) AS gap_count,
     count(*) FILTER (WHERE gap_ns < 0) AS negative_count,
     CAST(sum(gap_ns) AS BIGINT) AS idle_ns,

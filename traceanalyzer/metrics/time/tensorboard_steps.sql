@@ -21,9 +21,7 @@
 --   op_count  BIGINT   GPU operations launched in it
 WITH launched AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.start_ns,
+        ops.trace_id, ops.device, ops.start_ns,
         ops.start_ns + ops.dur_ns AS end_ns,
         calls.start_ns AS call_start_ns,
         calls.start_ns + calls.dur_ns AS call_end_ns
@@ -42,9 +40,7 @@ placed AS (
 ),
 work AS (
     SELECT
-        trace_id,
-        device,
-        step,
+        trace_id, device, step,
         count(*) AS op_count,
         min(start_ns) AS first_ns,
         max(end_ns) AS last_ns
@@ -54,15 +50,9 @@ work AS (
 ),
 host_steps AS (
     SELECT
-        steps.trace_id,
-        steps.device,
-        steps.step,
-        steps.name,
-        host_start_ns,
-        host_end_ns,
+        steps.trace_id, steps.device, steps.step, steps.name, host_start_ns, host_end_ns,
         coalesce(work.op_count, 0) AS op_count,
-        first_ns,
-        last_ns,
+        first_ns, last_ns,
         row_number() OVER timeline AS position
     FROM attribution.steps AS steps
     LEFT JOIN work USING (trace_id, device, step)
@@ -73,9 +63,7 @@ readiness AS (
     SELECT first_step.trace_id, first_step.device, max(placed.end_ns) AS ready_ns
     FROM host_steps AS first_step
     JOIN placed USING (trace_id, device)
-    WHERE first_step.position = 1
-      AND placed.step IS NULL
-      AND placed.end_ns < first_step.first_ns
+    WHERE first_step.position = 1 AND placed.step IS NULL AND placed.end_ns < first_step.first_ns
     GROUP BY first_step.trace_id, first_step.device
 ),
 ends AS (
@@ -105,8 +93,7 @@ kept AS (
 ),
 whole AS (
     SELECT
-        ops.trace_id,
-        ops.device,
+        ops.trace_id, ops.device,
         least(min(ops.start_ns), any_value(host.first_ns)) AS start_ns,
         greatest(max(ops.start_ns + ops.dur_ns), any_value(host.last_ns)) AS end_ns,
         count(*) AS op_count
@@ -121,13 +108,7 @@ whole AS (
     GROUP BY ops.trace_id, ops.device
 )
 SELECT
-    trace,
-    rank,
-    device,
-    traces.trace_id,
-    step,
-    name,
-    start_ns,
+    trace, rank, device, traces.trace_id, step, name, start_ns,
     end_ns - start_ns AS dur_ns,
     op_count
 FROM (

@@ -52,30 +52,16 @@
 --   dur_ns       BIGINT   time in the bucket
 --   share        DOUBLE   dur_ns as a share of the step, or of the whole span
 WITH rows_of_steps AS (
-    SELECT
-        trace_id,
-        device,
-        step,
-        bucket,
-        dur_ns,
-        kept
+    SELECT trace_id, device, step, bucket, dur_ns, kept
     FROM attribution.ledger_rows
     WHERE step IS NOT NULL
     UNION ALL
-    SELECT
-        trace_id,
-        device,
-        NULL,
-        bucket,
-        dur_ns,
-        NULL
+    SELECT trace_id, device, NULL, bucket, dur_ns, NULL
     FROM attribution.ledger_rows
 ),
 buckets AS (
     SELECT
-        trace_id,
-        device,
-        step,
+        trace_id, device, step,
         any_value(kept) AS kept,
         bucket,
         CAST(sum(dur_ns) AS BIGINT) AS dur_ns
@@ -83,13 +69,7 @@ buckets AS (
     GROUP BY trace_id, device, step, bucket
 )
 SELECT
-    trace,
-    rank,
-    device,
-    step,
-    kept,
-    bucket,
-    dur_ns,
+    trace, rank, device, step, kept, bucket, dur_ns,
     dur_ns / sum(dur_ns) OVER (PARTITION BY trace_id, device, step) AS share
 FROM buckets
 JOIN canonical.traces USING (trace_id)

@@ -3,14 +3,8 @@
 CREATE OR REPLACE TEMP TABLE captured_places AS
 WITH replayed AS (
     SELECT
-        launches.trace_id,
-        launches.graph,
-        launches.launch_id,
-        launches.is_under_recorded,
-        ops.op_id,
-        ops.kind,
-        ops.name,
-        ops.graph_node_id,
+        launches.trace_id, launches.graph, launches.launch_id, launches.is_under_recorded, ops.op_id,
+        ops.kind, ops.name, ops.graph_node_id,
         row_number() OVER (
             PARTITION BY ops.trace_id, ops.launch_id, ops.kind, ops.name, ops.graph_node_id
             ORDER BY ops.start_ns, ops.op_id
@@ -22,22 +16,14 @@ WITH replayed AS (
 matched AS (
     SELECT
         nodes.*,
-        replayed.graph_node_id,
-        replayed.nth
+        replayed.graph_node_id, replayed.nth
     FROM graph_operators AS nodes
     JOIN replayed USING (trace_id, op_id)
     WHERE nodes.is_matched
 )
 SELECT
-    replayed.trace_id,
-    replayed.launch_id,
-    replayed.op_id,
-    matched.owner_id,
-    matched.captured_id,
-    matched.operator,
-    matched.input_shapes,
-    matched.module,
-    matched.python
+    replayed.trace_id, replayed.launch_id, replayed.op_id, matched.owner_id, matched.captured_id,
+    matched.operator, matched.input_shapes, matched.module, matched.python
 FROM replayed
 JOIN matched
   ON matched.trace_id = replayed.trace_id
@@ -86,10 +72,7 @@ differing AS (
 ),
 counted AS (
     SELECT
-        places.trace_id,
-        places.launch_id,
-        places.owner_id,
-        chains.slice_id,
+        places.trace_id, places.launch_id, places.owner_id, chains.slice_id,
         count(*) AS op_count
     FROM captured_places AS places
     JOIN captured_chains AS chains ON chains.owner_id = places.owner_id AND chains.captured_id = places.captured_id
@@ -109,11 +92,7 @@ JOIN sizes USING (owner_id, slice_id)
 LEFT JOIN differing ON differing.trace_id = counted.trace_id AND differing.launch_id = counted.launch_id;
 
 SELECT
-    places.trace_id,
-    places.op_id,
-    numbers.call_id,
-    places.owner_id,
-    places.captured_id AS at_id,
+    places.trace_id, places.op_id, numbers.call_id, places.owner_id, places.captured_id AS at_id,
     CASE WHEN places.python IS NOT NULL THEN calls.python_id END AS python_id,
     CASE WHEN places.module IS NOT NULL THEN calls.module_id END AS module_id,
     places.python

@@ -2,8 +2,7 @@
 WITH kernels AS MATERIALIZED (
     SELECT owner_id, is_matched, sum_ns
     FROM graph_operators
-    WHERE kind = 'kernel'
-      AND EXISTS (FROM canonical.capture_files)
+    WHERE kind = 'kernel' AND EXISTS (FROM canonical.capture_files)
 ),
 totals AS (
     SELECT
@@ -19,12 +18,9 @@ told AS (
     GROUP BY owner_id
 )
 SELECT
-    files.trace AS capture,
-    files.rank,
+    files.trace AS capture, files.rank,
     coalesce(told.matched_count, 0) AS matched_count,
-    totals.kernel_count,
-    totals.explained_count,
-    totals.explained_share
+    totals.kernel_count, totals.explained_count, totals.explained_share
 FROM canonical.capture_files AS files
 CROSS JOIN totals
 LEFT JOIN told ON told.owner_id = files.capture_id

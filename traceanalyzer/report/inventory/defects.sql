@@ -1,12 +1,7 @@
 -- One row per trace and kind of defect: what was lost, repaired or doubtful.
 SELECT
-    traces.trace,
-    defects.defect,
-    defects.severity,
-    defects.defect_count,
-    defects.first_offset,
-    defects.example,
-    defects.advice
+    traces.trace, defects.defect, defects.severity, defects.defect_count, defects.first_offset,
+    defects.example, defects.advice
 FROM canonical.defects
 JOIN canonical.traces USING (trace_id)
 ORDER BY

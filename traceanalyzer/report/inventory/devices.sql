@@ -1,25 +1,17 @@
 -- One row per trace and device: what it is, and how much work it was seen doing.
 WITH worked AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         count(*) AS gpu_op_count,
         count(DISTINCT stream) AS stream_count
     FROM canonical.gpu_ops
     GROUP BY trace_id, device
 )
 SELECT
-    traces.trace,
-    traces.rank,
+    traces.trace, traces.rank,
     coalesce(devices.device, worked.device) AS device,
-    recordings.rank_id,
-    devices.name,
-    devices.vendor,
-    devices.sm_count,
-    devices.memory_bytes,
-    devices.compute_major,
-    devices.compute_minor,
-    devices.gpu,
+    recordings.rank_id, devices.name, devices.vendor, devices.sm_count, devices.memory_bytes,
+    devices.compute_major, devices.compute_minor, devices.gpu,
     coalesce(shared_gpus.process_count, 1) AS process_count,
     shared_gpus.busy_ns / nullif(shared_gpus.span_ns, 0) AS gpu_busy_share,
     shared_gpus.own_share,

@@ -17,9 +17,7 @@ WITH events AS (
     SELECT trace_id, 'other', coalesce(category, 'asynchronous') FROM canonical.async_slices
 )
 SELECT
-    traces.trace,
-    events.class,
-    events.category,
+    traces.trace, events.class, events.category,
     count(*) AS event_count
 FROM events
 JOIN canonical.traces USING (trace_id)

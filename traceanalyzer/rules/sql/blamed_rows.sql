@@ -14,15 +14,8 @@ WITH blamed AS (
     GROUP BY traces.rank
 )
 SELECT
-    blamed.trace_id,
-    blamed.device,
-    ledger_rows.trace_id AS row_trace_id,
-    ledger_rows.device AS row_device,
-    row_id AS item_id,
-    step,
-    dur_ns,
-    bucket,
-    confidence
+    blamed.trace_id, blamed.device, ledger_rows.trace_id AS row_trace_id, ledger_rows.device AS row_device,
+    row_id AS item_id, step, dur_ns, bucket, confidence
 FROM ledger_rows
 LEFT JOIN attribution.collective_members AS members
     ON members.trace_id = ledger_rows.trace_id
@@ -30,6 +23,4 @@ LEFT JOIN attribution.collective_members AS members
     AND ledger_rows.blame_kind = 'op'
     AND members.wait_ns >= ledger_rows.dur_ns
 JOIN blamed ON blamed.rank = coalesce(ledger_rows.blame_rank, members.last_rank)
-WHERE kept
-  AND cause IN (SELECT unnest($causes::VARCHAR[]))
-  AND TRUE /* where */
+WHERE kept AND cause IN (SELECT unnest($causes::VARCHAR[])) AND TRUE /* where */

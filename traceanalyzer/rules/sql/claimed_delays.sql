@@ -35,11 +35,7 @@ computed AS (
 ),
 pauses AS (
     SELECT
-        judged.trace_id,
-        judged.device,
-        judged.cause,
-        before.end_ns AS since_ns,
-        after.start_ns AS until_ns,
+        judged.trace_id, judged.device, judged.cause, before.end_ns AS since_ns, after.start_ns AS until_ns,
         bool_or(judged.is_claimed) AS is_claimed,
         min(judged.dur_ns) AS dur_ns
     FROM judged
@@ -55,26 +51,15 @@ pauses AS (
 ),
 scanned AS (
     SELECT
-        events.trace_id,
-        events.device,
-        events.position,
-        events.op_id,
-        ops.name,
-        ops.start_ns,
+        events.trace_id, events.device, events.position, events.op_id, ops.name, ops.start_ns,
         (ops.kind = 'kernel' AND NOT ops.is_comm) OR ops.kind = 'graph' AS is_compute
     FROM attribution.lead_events AS events
-    JOIN gpu_ops AS ops
-      ON ops.trace_id = events.trace_id AND ops.op_id = events.op_id
+    JOIN gpu_ops AS ops ON ops.trace_id = events.trace_id AND ops.op_id = events.op_id
 ),
 stretches AS (
     -- The launches after which, and up to which, the host led to a pause.
     SELECT
-        pauses.trace_id,
-        pauses.device,
-        pauses.cause,
-        pauses.is_claimed,
-        pauses.dur_ns,
-        pauses.since_ns,
+        pauses.trace_id, pauses.device, pauses.cause, pauses.is_claimed, pauses.dur_ns, pauses.since_ns,
         pauses.until_ns,
         min(scanned.position) AS until_position
     FROM pauses

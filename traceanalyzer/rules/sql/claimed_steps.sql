@@ -6,7 +6,6 @@ SELECT
     step,
     sum(dur_ns)::BIGINT AS dur_ns
 FROM claimed
-WHERE step IS NOT NULL
-  AND list_contains($places::VARCHAR[], trace_id || '/' || device)
+WHERE step IS NOT NULL AND list_contains($places::VARCHAR[], trace_id || '/' || device)
 GROUP BY step
 ORDER BY step

@@ -3,8 +3,7 @@ WITH claimed AS (
     SELECT NULL /* claimed */
 )
 SELECT
-    trace_id,
-    device,
+    trace_id, device,
     sum(dur_ns)::BIGINT AS claimed_ns,
     count(*) AS claimed_count,
     count(DISTINCT step) AS step_count,

@@ -4,8 +4,7 @@
 -- to the compute time of the window: no communication kernels.
 WITH kernels AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         coalesce(name, '(no name)') AS name,
         any_value(class) AS class,
         -- Without operators and their shapes, only libraries' matmuls can be judged, by their names.
@@ -20,9 +19,7 @@ WITH kernels AS (
 ),
 graphs AS (
     SELECT
-        ops.trace_id,
-        ops.device,
-        ops.name,
+        ops.trace_id, ops.device, ops.name,
         count(*) AS call_count,
         sum(ops.dur_ns) AS dur_ns,
         round(avg(ops.dur_ns))::BIGINT AS mean_ns
@@ -39,12 +36,9 @@ named AS (
     SELECT * FROM kernels
     UNION ALL
     SELECT
-        graphs.trace_id,
-        graphs.device,
-        graphs.name,
+        graphs.trace_id, graphs.device, graphs.name,
         'graph' AS class,
-        TRUE AS is_unjudged,
-        graphs.call_count,
+        TRUE AS is_unjudged, graphs.call_count,
         round(rest.rest_ns * graphs.dur_ns / sum(graphs.dur_ns) OVER (PARTITION BY graphs.trace_id, graphs.device))::BIGINT AS wall_ns,
         graphs.mean_ns
     FROM graphs
@@ -63,9 +57,7 @@ named AS (
 ),
 classes AS (
     SELECT
-        trace_id,
-        device,
-        class,
+        trace_id, device, class,
         sum(call_count)::BIGINT AS call_count,
         sum(wall_ns)::BIGINT AS wall_ns
     FROM named
@@ -73,16 +65,14 @@ classes AS (
 ),
 class_lists AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         list({'class': class, 'wall_ns': wall_ns, 'call_count': call_count} ORDER BY wall_ns DESC, class) AS kernel_classes
     FROM classes
     GROUP BY trace_id, device
 ),
 name_lists AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         list(
             {'name': name, 'class': class, 'wall_ns': wall_ns, 'call_count': call_count, 'mean_ns': mean_ns}
             ORDER BY wall_ns DESC, name
@@ -92,8 +82,7 @@ name_lists AS (
     GROUP BY trace_id, device
 )
 SELECT
-    traces.trace,
-    windows.device,
+    traces.trace, windows.device,
     coalesce(class_lists.kernel_classes, []) AS kernel_classes,
     coalesce(name_lists.top_kernels, []) AS top_kernels,
     coalesce(name_lists.unjudged_share, 1) AS unjudged_share,

@@ -1,9 +1,7 @@
 -- One row per device: its analysis window and the buckets that add up to it, largest first.
 WITH buckets AS (
     SELECT
-        trace_id,
-        device,
-        bucket,
+        trace_id, device, bucket,
         sum(dur_ns)::BIGINT AS dur_ns
     FROM ledger_rows
     WHERE kept
@@ -12,8 +10,7 @@ WITH buckets AS (
 -- Of a step in which the window begins, only what is in the window: the time ahead of its first kernel is not.
 host_steps AS (
     SELECT
-        steps.trace_id,
-        steps.device,
+        steps.trace_id, steps.device,
         round(avg(
             steps.host_end_ns - CASE
                 WHEN windows.start_ns BETWEEN steps.host_start_ns AND steps.host_end_ns THEN windows.start_ns
@@ -26,9 +23,7 @@ host_steps AS (
     GROUP BY steps.trace_id, steps.device
 )
 SELECT
-    traces.trace,
-    traces.rank,
-    windows.device,
+    traces.trace, traces.rank, windows.device,
     any_value(devices.name) AS device_name,
     any_value(windows.window_ns) AS window_ns,
     coalesce(any_value(windows.step_count), 0) AS step_count,

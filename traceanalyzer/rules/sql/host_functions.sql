@@ -2,12 +2,10 @@
 -- recorded, most samples first; share of all samples that fall into this time.
 WITH waits AS (
     SELECT
-        trace_id,
-        start_ns,
+        trace_id, start_ns,
         start_ns + dur_ns AS end_ns
     FROM ledger_rows
-    WHERE kept
-      AND cause = 'host.other'
+    WHERE kept AND cause = 'host.other'
 ),
 sampled AS (
     SELECT

@@ -7,9 +7,7 @@ SELECT
     END AS hint
 FROM (
     SELECT
-        trace_hints.trace_id,
-        trace_hints.hint,
-        traces.recorder,
+        trace_hints.trace_id, trace_hints.hint, traces.recorder,
         EXISTS (FROM host_slices WHERE host_slices.trace_id = traces.trace_id AND host_slices.category = 'os') AS has_os
     FROM trace_hints
     JOIN traces USING (trace_id)

@@ -2,8 +2,7 @@
 -- inside it, on every thread; the ten largest of each trace. Those that only call Python are none.
 WITH ledgers AS (
     SELECT
-        trace,
-        trace_id,
+        trace, trace_id,
         min(start_ns) FILTER (WHERE step_count > 0) AS start_ns,
         max(start_ns + dur_ns) FILTER (WHERE step_count > 0) AS end_ns
     FROM host_ledger_rows
@@ -12,10 +11,7 @@ WITH ledgers AS (
 ),
 ops AS (
     SELECT
-        ledgers.trace,
-        slices.trace_id,
-        slices.slice_id,
-        slices.op_id,
+        ledgers.trace, slices.trace_id, slices.slice_id, slices.op_id,
         coalesce(slices.name, '(no name)') AS name,
         slices.dur_ns
     FROM host_slices AS slices
@@ -32,8 +28,7 @@ called AS (
     GROUP BY trace_id, op_id
 )
 SELECT
-    ops.trace,
-    ops.name,
+    ops.trace, ops.name,
     sum(greatest(ops.dur_ns - coalesce(called.dur_ns, 0), 0))::BIGINT AS self_ns,
     count(*) AS call_count
 FROM ops

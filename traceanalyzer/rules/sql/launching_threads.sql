@@ -1,8 +1,6 @@
 -- One row per device of a trace with several: the thread that launches most of its kernels, and how long it computes.
 SELECT
-    windows.trace_id,
-    windows.device,
-    windows.compute_ns,
+    windows.trace_id, windows.device, windows.compute_ns,
     mode(launches.thread_id ORDER BY launches.thread_id) AS thread_id
 FROM windows
 JOIN gpu_ops AS ops USING (trace_id, device)

@@ -33,9 +33,6 @@ SELECT
     dur_ns / 1e6 AS ms,
     if(is_one_of_many, 'many, such as ', '') || blame_name AS during,
     if(is_one_of_many, nullif(blame_op, blame_name), blame_op) AS operator,
-    blame_annotation AS annotation,
-    blame_python AS python,
-    start_ns,
-    dur_ns
+    blame_annotation AS annotation, blame_python AS python, start_ns, dur_ns
 FROM named
 ORDER BY dur_ns DESC, start_ns, row_id

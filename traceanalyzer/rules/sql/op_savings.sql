@@ -8,9 +8,7 @@ WITH savings AS (
     )
 )
 SELECT
-    ops.trace_id,
-    ops.device,
-    ops.op_id,
+    ops.trace_id, ops.device, ops.op_id,
     max(least(ops.dur_ns, round(savings.saving_ns)))::BIGINT AS saving_ns,
     bool_or(coalesce(savings.left_out, FALSE)) AS left_out
 FROM savings

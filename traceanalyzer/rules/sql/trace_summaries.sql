@@ -9,19 +9,10 @@ WITH work AS (
     GROUP BY trace_id
 )
 SELECT
-    traces.trace,
-    traces.format,
-    traces.rank,
-    traces.world_size,
-    traces.event_count,
+    traces.trace, traces.format, traces.rank, traces.world_size, traces.event_count,
     coalesce(work.gpu_op_count, 0) AS gpu_op_count,
-    traces.truncated,
-    traces.recorder,
-    traces.framework,
-    recordings.rank_id,
-    recordings.recording,
-    recordings.recording_count,
-    recordings.is_overlapping,
+    traces.truncated, traces.recorder, traces.framework, recordings.rank_id, recordings.recording,
+    recordings.recording_count, recordings.is_overlapping,
     coalesce(work.kernel_count, 0) AS kernel_count,
     coalesce(work.kernel_sum_ns, 0) AS kernel_sum_ns
 FROM traces

@@ -2,9 +2,7 @@
 -- together, longest first: copies, bytes, sum and longest of durations, and bytes by the summed time of the copies whose
 -- size is known. Of a device without a window all copies count.
 SELECT
-    ops.copy_kind,
-    ops.src_kind,
-    ops.dst_kind,
+    ops.copy_kind, ops.src_kind, ops.dst_kind,
     count(*) AS copy_count,
     TRY_CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(ops.dur_ns) AS BIGINT) AS sum_ns,

@@ -2,12 +2,9 @@
 -- begins in one stretch of that length and is of one kind is one row.
 WITH inside AS (
     SELECT
-        device,
-        stream,
+        device, stream,
         CASE WHEN is_comm THEN 'comm' WHEN kind IN ('memcpy', 'memset') THEN 'copy' ELSE 'kernel' END AS kind,
-        name,
-        launch_id,
-        start_ns,
+        name, launch_id, start_ns,
         start_ns + dur_ns AS end_ns,
         dur_ns
     FROM canonical.gpu_ops
@@ -18,9 +15,7 @@ FROM inside
 WHERE dur_ns >= $5
 UNION ALL
 SELECT
-    device,
-    stream,
-    kind,
+    device, stream, kind,
     CASE WHEN count(*) = 1 THEN min(name) END,
     CASE WHEN count(*) = 1 THEN min(launch_id) END,
     min(start_ns),

@@ -15,8 +15,7 @@ WITH named AS (
 SELECT
     named.name,
     coalesce(classes.class, 'other') AS class,
-    launch_count,
-    sum_ns,
+    launch_count, sum_ns,
     CAST(sum_ns // launch_count AS BIGINT) AS mean_ns,
     max_ns,
     sum_ns / nullif(sum(sum_ns) OVER (), 0) AS share

@@ -1,11 +1,7 @@
 -- One row per trace and device whose allocator recorded how much is in use, the highest use first: when that was, what
 -- was held then, and the memory of the device (NULL: not recorded).
 SELECT
-    traces.trace_id,
-    traces.trace,
-    traces.rank,
-    traces.first_ns,
-    events.device,
+    traces.trace_id, traces.trace, traces.rank, traces.first_ns, events.device,
     max(allocated_bytes) AS peak_bytes,
     arg_max(events.start_ns, (allocated_bytes, -events.start_ns)) AS peak_ns,
     max(reserved_bytes) AS reserved_bytes,

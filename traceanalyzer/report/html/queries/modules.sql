@@ -23,9 +23,7 @@ timed AS (
 SELECT
     class,
     array_to_string(list_reverse(string_split(parent_path, '/')), ' in ') AS inside,
-    module_count,
-    call_count,
-    host_sum_ns,
+    module_count, call_count, host_sum_ns,
     nullif(forward_ns, 0) AS forward_ns,
     nullif(backward_ns, 0) AS backward_ns,
     nullif(recomputed_ns, 0) AS recomputed_ns,

@@ -1,8 +1,7 @@
 -- One row per operator and shapes of its inputs, all traces together, by time on the device and then on the host: calls,
 -- and the sums of op_summary (self is without the operators inside).
 SELECT
-    name,
-    input_shapes,
+    name, input_shapes,
     CAST(sum(call_count) AS BIGINT) AS call_count,
     CAST(sum(host_sum_ns) AS BIGINT) AS host_sum_ns,
     CAST(sum(host_self_sum_ns) AS BIGINT) AS host_self_sum_ns,

@@ -2,9 +2,7 @@
 -- without waits for collectives, messages and stragglers; of a rank with several devices the slowest one's.
 WITH own AS (
     SELECT
-        traces.rank,
-        ledger.device,
-        ledger.step,
+        traces.rank, ledger.device, ledger.step,
         CAST(sum(ledger.dur_ns) FILTER (
             WHERE ledger.bucket NOT IN ('dev.comm_transfer', 'dev.comm_p2p', 'dev.straggler_wait')
         ) AS BIGINT) AS own_ns

@@ -1,9 +1,7 @@
 -- One row per step and bucket of a device ($2) of a trace ($1, its name): the step's length on the device, whether it is
 -- kept and why not, and the time in the bucket. A step without time in any bucket has one row with bucket NULL.
 SELECT
-    steps.step,
-    steps.kept,
-    steps.drop_reason,
+    steps.step, steps.kept, steps.drop_reason,
     steps.end_ns - steps.start_ns AS step_ns,
     ledger.bucket,
     CAST(sum(ledger.dur_ns) AS BIGINT) AS dur_ns

@@ -10,10 +10,7 @@ pieces AS (
 ),
 placed AS (
     SELECT
-        trace_id,
-        device,
-        bucket,
-        kept,
+        trace_id, device, bucket, kept,
         start_ns - zero_ns AS start_ns,
         start_ns - zero_ns + dur_ns AS end_ns,
         unnest(range((start_ns - zero_ns) // $1, (start_ns - zero_ns + dur_ns - 1) // $1 + 1)) AS cell
@@ -21,11 +18,7 @@ placed AS (
     JOIN zeros USING (trace_id)
 )
 SELECT
-    trace_id,
-    device,
-    cell,
-    bucket,
-    kept,
+    trace_id, device, cell, bucket, kept,
     CAST(sum(least(end_ns, (cell + 1) * $1) - greatest(start_ns, cell * $1)) AS BIGINT) AS dur_ns
 FROM placed
 GROUP BY ALL

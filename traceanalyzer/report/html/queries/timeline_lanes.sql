@@ -6,8 +6,7 @@ WITH pieces AS (
     SELECT trace_id, NULL, start_ns, dur_ns, kept FROM host_ledger_rows
 )
 SELECT
-    trace_id,
-    device,
+    trace_id, device,
     min(start_ns) AS first_ns,
     max(start_ns + dur_ns) AS last_ns,
     coalesce(min(start_ns) FILTER (WHERE kept), min(start_ns)) AS begin_ns

@@ -16,10 +16,7 @@ named AS (
 ),
 placed AS (
     SELECT
-        kind,
-        name,
-        trace_id,
-        device,
+        kind, name, trace_id, device,
         start_ns - zero_ns AS start_ns,
         start_ns - zero_ns + dur_ns AS end_ns,
         unnest(range(greatest(start_ns - zero_ns, 0) // $1, (start_ns - zero_ns + greatest(dur_ns, 1) - 1) // $1 + 1)) AS cell
@@ -28,11 +25,7 @@ placed AS (
     JOIN zeros USING (trace_id)
 )
 SELECT
-    kind,
-    name,
-    trace_id,
-    device,
-    cell,
+    kind, name, trace_id, device, cell,
     CAST(sum(least(end_ns, (cell + 1) * $1) - greatest(start_ns, cell * $1)) AS BIGINT) AS dur_ns
 FROM placed
 GROUP BY ALL

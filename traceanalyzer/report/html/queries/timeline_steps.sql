@@ -15,9 +15,7 @@ JOIN zeros USING (trace_id)
 WHERE start_ns IS NOT NULL AND end_ns > start_ns
 UNION ALL
 SELECT
-    trace_id,
-    device,
-    step,
+    trace_id, device, step,
     start_ns - zero_ns,
     end_ns - zero_ns,
     CASE WHEN NOT bool_or(kept) THEN 'warm-up' END
