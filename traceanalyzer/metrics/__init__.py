@@ -13,6 +13,14 @@ from traceanalyzer.schema import Column, derived_tables
 
 # Of the attribution tables, those that every connection has: graphs and their captures alone tell them.
 CAPTURED_TABLES = ("captured_owners", "captured_calls")
+# Columns that mean the same in most metrics: those that come first stand by name alone after `columns:`.
+_COMMON = {
+    "trace": Column("trace", "VARCHAR", False, "name of the trace"),
+    "rank": Column("rank", "INTEGER", False, "rank in the job"),
+    "device": Column("device", "INTEGER", False, "device"),
+    "trace_id": Column("trace_id", "INTEGER", False, "traces.trace_id"),
+}
+_COLUMNS = "-- columns:"
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _NEEDED = "empty without: "
@@ -102,13 +110,16 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
     lines = path.read_text(encoding="utf-8").splitlines()
     end = next(i for i, line in enumerate(lines) if not line.startswith("--"))
     header = lines[:end]
-    if "-- columns:" not in header:
+    start = next((i for i, line in enumerate(header) if line.startswith(_COLUMNS)), None)
+    if start is None:
         raise ValueError(f"{path}: the header lists no columns")
-    start = header.index("-- columns:")
     prose = [line.removeprefix("--").removeprefix(" ").rstrip() for line in header[:start]]
     needed = [line.removeprefix(_NEEDED) for line in prose if line.startswith(_NEEDED)]
     prose = [line for line in prose if not line.startswith(_NEEDED)]
-    columns: list[Column] = []
+    common = re.findall(r"\w+", header[start].removeprefix(_COLUMNS))
+    if unknown := sorted(set(common) - _COMMON.keys()):
+        raise ValueError(f"{path}: no type and meaning: {', '.join(unknown)}")
+    columns = [_COMMON[name] for name in common]
     for line in header[start + 1 :]:
         if match := _COLUMN.match(line):
             columns.append(Column(match["name"], match["type"], False, match["comment"].strip()))

@@ -7,10 +7,7 @@
 -- in a trace. The protocol in a kernel's name lowers the roof: LL carries 4 of 8 bytes, LL128 120 of 128. Latency
 -- dominates messages below 1 MiB, so they have no share.
 --
--- columns:
---   trace               VARCHAR  name of the trace
---   rank                INTEGER  rank in the job
---   device              INTEGER  device
+-- columns: trace, rank, device
 --   collective_kind     VARCHAR  as in collectives
 --   group_name          VARCHAR  process group; NULL: not recorded
 --   group_size          INTEGER  ranks of the group

@@ -5,11 +5,7 @@
 -- several. So collectives that follow each other are rows with few kernels before them, on whatever streams they run.
 --
 -- empty without: collectives
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id            BIGINT   the kernel (gpu_ops.op_id)
 --   collective_kind  VARCHAR  as in the metric collectives
 --   size_bytes       BIGINT   as in the metric collectives

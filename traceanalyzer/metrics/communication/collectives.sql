@@ -11,10 +11,7 @@
 -- Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md, and for gather and scatter src/gather.cu and src/scatter.cu.
 --
 -- empty without: canonical.gpu_ops WHERE is_comm
--- columns:
---   trace                 VARCHAR  name of the trace
---   rank                  INTEGER  rank in the job
---   device                INTEGER  device
+-- columns: trace, rank, device
 --   stream                BIGINT   stream
 --   trace_id              INTEGER  key of the canonical tables
 --   op_id                 BIGINT   the kernel (gpu_ops.op_id)

@@ -3,10 +3,7 @@
 -- Sizes are those of collectives. The durations include the wait for the last rank to arrive. A collective belongs to the
 -- step in which it starts (see gpu_op_steps).
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
+-- columns: trace, rank, device
 --   step            BIGINT   step of the device; NULL: outside steps
 --   kept            BOOLEAN  in the analysis window
 --   name            VARCHAR  kind of the collective (collectives.collective_kind)

@@ -3,9 +3,7 @@
 -- Only collectives of which every rank is in the run count (collective_matches). The rank that arrives last has the shortest
 -- kernel; no clocks are compared.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
+-- columns: trace, rank
 --   group_key      VARCHAR  group, as in collective_matches
 --   matched_count  BIGINT   collectives of the group that it took part in
 --   wait_sum_ns    BIGINT   sum of its waits

@@ -4,11 +4,7 @@
 -- work.
 --
 -- empty without: collectives
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id            BIGINT   the kernel (gpu_ops.op_id)
 --   collective_kind  VARCHAR  as in collectives
 --   start_ns         BIGINT   start

@@ -3,10 +3,7 @@
 -- Definitions as in device_time. Exposed communication is not a saving: a collective that runs before the host launches
 -- the next kernel costs nothing.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
+-- columns: trace, rank, device
 --   comm_kernel_count  BIGINT   communication kernels
 --   comm_ns            BIGINT   time in which a communication kernel runs
 --   comm_share         DOUBLE   comm_ns / span of the device

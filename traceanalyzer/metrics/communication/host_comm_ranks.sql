@@ -5,11 +5,7 @@
 -- calls (within a fifth, at least 10) on each rank.
 --
 -- empty without: canonical.traces HAVING count(DISTINCT rank) > 1
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   window_ns        BIGINT   length of the analysis window
 --   call_count       BIGINT   calls that communicate on the host in it
 --   kernel_count     BIGINT   kernels in it

@@ -6,11 +6,7 @@
 -- it beside them for four fifths of their time. No kernel counts where other compute runs beside it.
 --
 -- empty without: canonical.gpu_ops WHERE is_comm
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   device        INTEGER  device
---   trace_id      INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id         BIGINT   the kernel (gpu_ops.op_id)
 --   name          VARCHAR  its name
 --   start_ns      BIGINT   start

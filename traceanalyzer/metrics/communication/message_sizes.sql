@@ -2,10 +2,7 @@
 --
 -- Latency dominates small messages: where there are many, buckets or fusion would help.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
+-- columns: trace, rank, device
 --   collective_kind  VARCHAR  as in collectives
 --   log2_bytes       INTEGER  the size is at least 2^this and less than twice that; NULL: unknown, or no bytes
 --   message_count    BIGINT   communication kernels

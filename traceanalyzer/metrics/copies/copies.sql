@@ -3,10 +3,7 @@
 -- Bandwidth is all bytes divided by the summed time of the copies whose size is known, so long copies have more weight;
 -- it is NULL where no time or no bytes were recorded. Copies of zero length count, and so do their bytes.
 --
--- columns:
---   trace                 VARCHAR  name of the trace
---   rank                  INTEGER  rank in the job
---   device                INTEGER  device
+-- columns: trace, rank, device
 --   copy_kind             VARCHAR  HtoD, DtoH, DtoD, PtoP, HtoH; NULL: unknown
 --   src_kind              VARCHAR  kind of the source memory; NULL: not recorded
 --   dst_kind              VARCHAR  kind of the destination memory; NULL: not recorded

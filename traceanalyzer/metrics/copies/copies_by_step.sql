@@ -3,10 +3,7 @@
 -- Plain sums: copies that run at the same time both count in full. A copy belongs to the step in which it starts (see
 -- gpu_op_steps).
 --
--- columns:
---   trace                 VARCHAR  name of the trace
---   rank                  INTEGER  rank in the job
---   device                INTEGER  device
+-- columns: trace, rank, device
 --   step                  BIGINT   step of the device; NULL: outside steps
 --   kept                  BOOLEAN  in the analysis window
 --   name                  VARCHAR  copy or memset, as written

@@ -6,11 +6,7 @@
 -- it and still ran when the move began. Only Nsight Systems records these moves.
 --
 -- empty without: managed_memory
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id            BIGINT   the kernel (gpu_ops.op_id); NULL: no kernel ran
 --   name             VARCHAR  its name
 --   dur_ns           BIGINT   its duration

@@ -5,11 +5,7 @@
 -- step. Activations that are offloaded go and come back within a step. Offloaded weights come before their gradients go,
 -- so they do not count. Copies below 1 MiB are left out.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   copied_bytes    HUGEINT  bytes copied to the device
 --   returned_bytes  HUGEINT  part of them that was copied to the host before
 WITH copies AS (

@@ -6,11 +6,7 @@
 -- copies of a graph in AMD's RPD, a copy of at most 6 µs counts as small. Copies that stand alone have no row.
 --
 -- empty without: gpu_ops WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   trace_id    INTEGER  traces.trace_id
---   device      INTEGER  device
+-- columns: trace, rank, trace_id, device
 --   op_id       BIGINT   the copy (gpu_ops.op_id)
 --   copy_kind   VARCHAR  HtoD, DtoH or DtoD
 --   size_bytes  BIGINT   bytes copied; NULL: not recorded

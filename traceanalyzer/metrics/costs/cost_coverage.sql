@@ -4,10 +4,7 @@
 -- Each GPU operation counts once, in the row of the modelled call that launched it, else in one of the other rows.
 -- Totals of operator_costs, operator_efficiency and utilisation mean little without these shares.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   device      INTEGER  device
+-- columns: trace, rank, device
 --   status      VARCHAR  modelled; a reason of operator_costs; or communication (its kernel moves data between devices:
 --                        see collective_efficiency), compiled code (a kernel of Triton, in no modelled operator: see
 --                        triton_kernels), no model (an operator without one launched it), graph (a graph's replay of

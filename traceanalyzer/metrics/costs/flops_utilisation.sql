@@ -6,11 +6,7 @@
 -- recorded: causal or full. On a TPU operations and peak are those that XLA wrote, over all of the trace. What utilisation
 -- calls covered is other: work without such operations (copies, communication, norms, optimizers) is known here.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  traces.trace_id
---   device       INTEGER  device
+-- columns: trace, rank, trace_id, device
 --   wall_ns      BIGINT   length of the analysis window, on a TPU of the whole trace
 --   mfu_least    DOUBLE   lower bound; NULL: unknown, see reason
 --   mfu_most     DOUBLE   upper bound

@@ -4,11 +4,7 @@
 -- need n and k (the rows of both operands in memory) in multiples of 16 bytes.
 --
 -- empty without: kernel_class WHERE class = 'gemm' AND operator IS NOT NULL
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
---   trace_id     INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id        BIGINT   gpu_ops.op_id
 --   operator     VARCHAR  aten::mm, aten::addmm, aten::bmm or aten::baddbmm
 --   precision    VARCHAR  as in kernel_class

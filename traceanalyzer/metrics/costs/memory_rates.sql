@@ -6,11 +6,7 @@
 -- rate may be above that of memory.
 --
 -- empty without: kernel_class WHERE dur_ns >= 20000 AND operator IS NOT NULL
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id           BIGINT   gpu_ops.op_id
 --   operator        VARCHAR  operator that launched it
 --   family          VARCHAR  as in operator_models

@@ -7,8 +7,7 @@
 -- compiler runs on tensors without data (inside a range of torch.compile's compilation, without GPU work inside it) are no
 -- calls. Calls that a capture shows in a replayed graph (captured_calls) count in each replay that holds all of their work.
 --
--- columns:
---   trace_id   INTEGER  traces.trace_id
+-- columns: trace_id
 --   slice_id   BIGINT   the call (host_slices.slice_id, or captured_calls.call_id)
 --   thread_id  INTEGER  its thread; NULL: in a replayed graph
 --   start_ns   BIGINT   start; in a replayed graph that of the graph's launch

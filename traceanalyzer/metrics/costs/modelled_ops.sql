@@ -1,7 +1,6 @@
 -- One row per GPU operation that a call of modelled_calls launched: on its thread, while it ran, or in a replayed graph.
 --
--- columns:
---   trace_id  INTEGER  traces.trace_id
+-- columns: trace_id
 --   op_id     BIGINT   gpu_ops.op_id
 --   device    INTEGER  device
 --   slice_id  BIGINT   the call (modelled_calls.slice_id)

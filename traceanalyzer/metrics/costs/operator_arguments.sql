@@ -1,7 +1,6 @@
 -- One row per call of an operator with a model, also in replayed graphs: the arguments that the profiler recorded.
 --
--- columns:
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace_id
 --   slice_id        BIGINT   the call (host_slices.slice_id, or captured_calls.call_id)
 --   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models

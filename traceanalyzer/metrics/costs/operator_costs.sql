@@ -11,9 +11,7 @@
 -- (aten::linear, aten::conv1d to aten::conv3d, aten::scaled_dot_product_attention). TorchScript writes its backward passes
 -- with forward operators: those are not recomputed.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
+-- columns: trace, rank
 --   device          INTEGER  device of its GPU work; NULL: it launched none
 --   trace_id        INTEGER  traces.trace_id
 --   slice_id        BIGINT   the call (modelled_calls.slice_id)

@@ -4,10 +4,7 @@
 -- what limits a call are those of operator_floors; `limited_by` is that of most calls. Rank by headroom_ns, the time that
 -- a perfect implementation would save at most, and not by a low share: a small operator far from its roof saves nothing.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   device            INTEGER  device
+-- columns: trace, rank, device
 --   operator          VARCHAR  operator
 --   family            VARCHAR  as in operator_models
 --   input_shapes      VARCHAR  shapes of its inputs as written, a JSON list

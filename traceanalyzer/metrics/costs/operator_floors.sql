@@ -10,11 +10,7 @@
 -- launch: the host took longer for the call than the device; latency: its kernels are shorter than 5 us on average, so
 -- starting and ending them takes longer than their work; compute or memory below: neither, it is far from that roof.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   device            INTEGER  device
---   trace_id          INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   slice_id          BIGINT   the call (host_slices.slice_id)
 --   step              BIGINT   step of the device; NULL: outside steps
 --   operator          VARCHAR  operator

@@ -7,10 +7,7 @@
 -- starts in it. NULL: a peak is unknown, or the calls with known operations cover less than half of the device's work.
 -- Source: PaLM, arXiv 2204.02311, appendix B; Megatron, arXiv 2205.05198.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
+-- columns: trace, rank, device
 --   step               BIGINT   step of the device; NULL: all that was recorded, from the first to the last GPU operation
 --   wall_ns            BIGINT   its duration
 --   busy_ns            BIGINT   time in which a GPU operation runs

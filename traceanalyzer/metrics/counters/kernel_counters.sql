@@ -5,10 +5,7 @@
 -- the n-th cudaLaunchKernel, which is only known if there are as many of both. Later versions record none.
 -- Source: Holistic Trace Analysis, CUPTI counter data, whose operator is the innermost, too.
 --
--- columns:
---   trace      VARCHAR  name of the trace
---   rank       INTEGER  rank in the job
---   trace_id   INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   event_id   BIGINT   the range (async_slices.event_id)
 --   position   BIGINT   number of the range in the trace, from 1
 --   name       VARCHAR  kernel as written; NULL: the profiler missed its name

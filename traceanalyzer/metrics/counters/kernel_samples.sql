@@ -5,11 +5,7 @@
 -- run at once, they are all of theirs. Fewer than ten samples say little about a kernel, and are left out. Nsight Systems
 -- numbers the devices of the machine, which are others than a program's where CUDA_VISIBLE_DEVICES hides some.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  key of the canonical tables
---   device        INTEGER  device
+-- columns: trace, rank, trace_id, device
 --   op_id         BIGINT   the kernel (gpu_ops.op_id)
 --   name          VARCHAR  kernel, as written
 --   counter       VARCHAR  counter as written, with its series where it has several

@@ -2,10 +2,7 @@
 --
 -- Without communication, which Nsight Compute cannot profile: it runs one process's kernel at a time.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   device         INTEGER  device
+-- columns: trace, rank, device
 --   sum_ns         BIGINT   sum of the kernels' durations
 --   launch_ns      BIGINT   of kernels found by name, grid and block (ncu_join.tier)
 --   name_ns        BIGINT   of kernels found by name

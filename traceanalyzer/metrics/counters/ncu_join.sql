@@ -12,11 +12,7 @@
 -- headroom is what a kernel would save at most if it ran as fast as the device can sustain at what it uses most:
 -- sum_ns x (1 - greatest(sm_percent, memory_percent) / 100). It is a ceiling, not an estimate.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
---   trace_id           INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   name               VARCHAR  kernel, as the trace has it
 --   grid_x             BIGINT   launch grid
 --   grid_y             BIGINT   launch grid

@@ -15,10 +15,7 @@
 -- it before and what is left in it afterwards. Even fewer are impossible: the model's least is too high. Where the cache's
 -- size is not known, below is all that can be said.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
+-- columns: trace, rank, device
 --   operator           VARCHAR  operator
 --   family             VARCHAR  as in operator_models
 --   input_shapes       VARCHAR  shapes of its inputs as written, a JSON list

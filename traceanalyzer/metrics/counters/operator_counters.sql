@@ -5,10 +5,7 @@
 -- many. Matrix instructions of tensor cores are not among them. Where a counter was not recorded, the number is NULL.
 -- kernel_counters has each counter.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   operator      VARCHAR  innermost operator around the launch calls; NULL: none, or the calls are not known
 --   kernel_count  BIGINT   profiled kernels
 --   fp64_flops    DOUBLE   operations with 64 bits

@@ -3,9 +3,7 @@
 -- A device has its name from device_peaks. Each number is that of the project's settings (project_peaks), else that of
 -- hardware_details.
 --
--- columns:
---   trace_id            INTEGER  traces.trace_id
---   device              INTEGER  device
+-- columns: trace_id, device
 --   fp64_tflops         DOUBLE   FP64 without tensor cores
 --   fp64_tensor_tflops  DOUBLE   FP64 on tensor cores or matrix cores
 --   fp32_matrix_tflops  DOUBLE   FP32 on matrix cores, without rounding inputs

@@ -3,11 +3,7 @@
 -- Models are matched with project_peaks and then hardware_peaks by name, and by SM count where variants differ. A device
 -- that the trace does not name has the name in named_device.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   name             VARCHAR  product name; NULL: the trace does not name it, nor does the user
 --   name_source      VARCHAR  trace, or user (named_device); NULL: no name
 --   vendor           VARCHAR  nvidia, amd, intel, mtia; NULL: unknown

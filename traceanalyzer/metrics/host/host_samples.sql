@@ -4,10 +4,7 @@
 -- that Nsight Systems writes beside a sample are 1 in each row, so samples are what is counted. Only Nsight Systems
 -- records them (`--sample=process-tree`); of other traces there are no rows.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   pid           VARCHAR  process as written; NULL: nothing else of the thread was recorded
 --   tid           VARCHAR  thread as written; NULL: nothing else of the thread was recorded
 --   thread_name   VARCHAR  display name; NULL: not recorded

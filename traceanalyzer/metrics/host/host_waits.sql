@@ -9,10 +9,7 @@
 -- PyTorch waits for a copy with two calls in a row: the copy, then a synchronisation of its stream. Where no operator is
 -- around them, the synchronisation belongs to the copy if it is the next call of its thread.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   call_id      BIGINT   the call (host_slices.slice_id)
 --   wait_id      BIGINT   operator around the call, else the copy call right before it, else the call
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy

@@ -6,10 +6,7 @@
 -- else other. The causes add up to off_cpu_ns. Where the states of threads were not recorded, ready_ns is NULL, and
 -- that time is in the causes after it. Time before the first and after the last interval on a CPU does not count.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   pid          VARCHAR  process as written
 --   tid          VARCHAR  thread as written
 --   thread_name  VARCHAR  display name; NULL: not recorded

@@ -4,10 +4,7 @@
 -- threads leave the CPU; of other traces there are no rows. A thread is ready in an interval where it could run and got
 -- no core.
 --
--- columns:
---   trace      VARCHAR  name of the trace
---   rank       INTEGER  rank in the job
---   trace_id   INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   thread_id  INTEGER  thread (canonical.threads)
 --   pid        VARCHAR  process as written
 --   tid        VARCHAR  thread as written

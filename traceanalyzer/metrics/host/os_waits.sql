@@ -6,10 +6,7 @@
 -- bounds. Nested calls count in full. Only Nsight Systems records these calls (`--trace=osrt`); of other traces there
 -- are no rows.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   pid           VARCHAR  process as written
 --   tid           VARCHAR  thread as written
 --   thread_name   VARCHAR  display name; NULL: not recorded

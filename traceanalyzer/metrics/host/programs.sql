@@ -3,10 +3,7 @@
 -- At most one of is_pytorch, is_cuda and is_offload is true; none is where the program leaves copies and launches to a
 -- framework of its own, as JAX does, or where nothing is known.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   recorder     VARCHAR  profiler that recorded it: traces.recorder
 --   framework    VARCHAR  what the program is written with: traces.framework
 --   is_pytorch   BOOLEAN  PyTorch runs in the process, by itself or below an engine, and XLA does not compile it

@@ -7,10 +7,7 @@
 --
 -- empty without: (SELECT 1 FROM contexts UNION ALL SELECT 1 FROM canonical.traces WHERE recorder = 'nsys' UNION ALL
 -- empty without: SELECT 1 FROM host_slices WHERE contains(name, 'Load') OR starts_with(name, 'cuLink') OR starts_with(name, 'urProgram'))
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   trace_id    INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   slice_id    BIGINT   the call, or the driver's record (host_slices.slice_id)
 --   kind        VARCHAR  context or code
 --   name        VARCHAR  its name, without the runtime's version

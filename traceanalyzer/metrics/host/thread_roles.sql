@@ -4,10 +4,7 @@
 -- driver's event handling, by its name; it is not the program's, and its `poll` tops most tables of OS calls. Other:
 -- the rest. Threads that only the scheduler saw are here, too.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   pid          VARCHAR  process as written
 --   tid          VARCHAR  thread as written
 --   thread_id    INTEGER  threads.thread_id; NULL: only the scheduler saw the thread

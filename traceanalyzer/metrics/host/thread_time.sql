@@ -4,10 +4,7 @@
 -- runs, the time is cut at the first or last scheduling event of the trace, and open_count says so. Only Nsight
 -- Systems records scheduling (`--cpuctxsw=process-tree`); of other traces there are no rows.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   trace_id          INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   pid               VARCHAR  process as written
 --   tid               VARCHAR  thread as written
 --   thread_name       VARCHAR  display name; NULL: not recorded

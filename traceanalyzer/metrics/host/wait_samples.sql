@@ -6,10 +6,7 @@
 -- have a row with function NULL. Only Nsight Systems records samples (`--sample=process-tree`).
 --
 -- empty without: canonical.cpu_samples
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   trace_id           INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   device             INTEGER  device that waits
 --   row_id             BIGINT   the wait (attribution.ledger_rows.row_id)
 --   cause              VARCHAR  cause of the wait in the ledger

@@ -5,10 +5,7 @@
 -- start of its first operation to that of the next iteration, and for the last iteration to the end of its last
 -- operation.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
+-- columns: trace, rank, device
 --   kind             VARCHAR  prefill, decode or mixed; NULL: not recorded
 --   iteration_count  BIGINT   iterations
 --   tokens           BIGINT   tokens that they compute

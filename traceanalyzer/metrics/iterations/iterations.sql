@@ -12,10 +12,7 @@
 --
 -- empty without: canonical.host_slices WHERE starts_with(name, 'execute_') OR starts_with(name, 'step[')
 -- empty without: OR starts_with(name, '[Executor] _forward_step')
--- columns:
---   trace                VARCHAR  name of the trace
---   rank                 INTEGER  rank in the job
---   trace_id             INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   slice_id             BIGINT   the annotation (host_slices.slice_id)
 --   is_outermost         BOOLEAN  no other iteration contains it
 --   name                 VARCHAR  annotation, as written

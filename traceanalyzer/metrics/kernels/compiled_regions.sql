@@ -3,9 +3,7 @@
 -- Region F/R is the code of frame F after R recompilations: R above 0 means that Dynamo compiled the frame again. An
 -- Inductor graph is known by the hash of its code. The graphs of a region are rows of their own: do not add them to it.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
+-- columns: trace, rank
 --   kind             VARCHAR  region or graph
 --   name             VARCHAR  F/R of a region, hash of a graph
 --   recompile_count  BIGINT   R of a region; NULL: a graph

@@ -6,10 +6,7 @@
 -- device: see sm_efficiency and occupancy.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'GPU Utilization'.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   device            INTEGER  device
+-- columns: trace, rank, device
 --   steps_ns          BIGINT   from the start of the first step to the end of the last
 --   kernel_ns         BIGINT   part of steps_ns in which a kernel runs
 --   utilisation_share DOUBLE   kernel_ns / steps_ns

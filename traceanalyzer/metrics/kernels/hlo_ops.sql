@@ -4,10 +4,7 @@
 -- device (TPU). Without these, as on GPUs, rates or shares are NULL. A wait for a copy and a collective have no
 -- share of a roof: what they move goes through neither the arithmetic units nor the memory alone.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
+-- columns: trace, rank, device
 --   name             VARCHAR  operation of the program
 --   category         VARCHAR  XLA's category: loop fusion, convolution, copy-done, all-reduce …; NULL: not recorded
 --   call_count       BIGINT   runs

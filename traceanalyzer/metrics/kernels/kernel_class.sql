@@ -4,11 +4,7 @@
 -- kernels add up to the compute time of the window (with an error of at most 1 ns per kernel). Communication kernels
 -- get none.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
---   trace_id     INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id        BIGINT   gpu_ops.op_id
 --   name         VARCHAR  kernel, as written
 --   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm or

@@ -7,11 +7,7 @@
 -- Source: NVIDIA, CUDA C++ Best Practices Guide, 'Thread and Block Heuristics'; CUDA C++ Programming Guide, 'Compute
 -- Capabilities' (four warp schedulers an SM).
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   device        INTEGER  device
---   trace_id      INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id         BIGINT   gpu_ops.op_id
 --   blocks        BIGINT   blocks of the launch grid
 --   threads       BIGINT   threads of a block

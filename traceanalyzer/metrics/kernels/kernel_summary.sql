@@ -3,10 +3,7 @@
 -- Plain sums over launches: kernels that run at the same time on two streams both count in full, so the sum can exceed
 -- the device's busy time. The share is of the sum over all kernels of the device.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   device            INTEGER  device
+-- columns: trace, rank, device
 --   name              VARCHAR  kernel, as written
 --   is_comm           BOOLEAN  communication kernel
 --   kernel_count      BIGINT   launches

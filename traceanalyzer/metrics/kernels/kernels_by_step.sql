@@ -3,10 +3,7 @@
 -- Plain sums over launches: kernels that run at the same time on two streams both count in full. A kernel belongs to the
 -- step in which it starts (see gpu_op_steps). Replays of graphs whose nodes were not recorded count as kernels.
 --
--- columns:
---   trace      VARCHAR  name of the trace
---   rank       INTEGER  rank in the job
---   device     INTEGER  device
+-- columns: trace, rank, device
 --   step       BIGINT   step of the device; NULL: outside steps
 --   kept       BOOLEAN  in the analysis window
 --   name       VARCHAR  kernel, as written

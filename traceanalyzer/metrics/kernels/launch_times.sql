@@ -4,11 +4,7 @@
 -- moved: the kernel does no more work. Several launches that take longer by about as much are work that only some of
 -- them do. Of a kernel whose larger grids take no longer, more blocks for the same work are not known to be faster.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id            BIGINT   gpu_ops.op_id
 --   usual_ns         BIGINT   median of the launches of this kernel with as many blocks; of two, the shorter one
 --   was_held_up      BOOLEAN  it took at least 16 times as long as the usual launch, and no others like it

@@ -5,10 +5,7 @@
 -- The profiler estimates it from registers, shared memory and block size; it does not measure it.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'Est. Achieved Occupancy'.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   device            INTEGER  device
+-- columns: trace, rank, device
 --   sum_ns            BIGINT   sum of durations, within the steps, of the kernels with a recorded occupancy
 --   occupancy_percent DOUBLE   mean occupancy, weighted by duration; NULL: not recorded for any kernel (Nsight Systems)
 WITH span AS (

@@ -6,10 +6,7 @@
 -- Systems). Kernels without both count as empty, so a covered share below 1 makes the efficiency a lower bound.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'Est. SM Efficiency'.
 --
--- columns:
---   trace               VARCHAR  name of the trace
---   rank                INTEGER  rank in the job
---   device              INTEGER  device
+-- columns: trace, rank, device
 --   steps_ns            BIGINT   from the start of the first step to the end of the last
 --   efficient_ns        DOUBLE   the integral: time, weighted with the share of SMs that have work
 --   sm_efficiency_share DOUBLE   efficient_ns / steps_ns; NULL: blocks per SM are known for no kernel

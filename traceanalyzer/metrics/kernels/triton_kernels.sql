@@ -3,10 +3,7 @@
 -- The kind is the second word of the name: poi pointwise, red or per reduction, tem template (which may be a product). The
 -- bytes are estimated: each tensor argument once, whether the kernel reads or writes it, at its recorded shape.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   device        INTEGER  device
+-- columns: trace, rank, device
 --   name          VARCHAR  kernel
 --   kind          VARCHAR  poi, red, per, tem, or another word
 --   kernel_count  BIGINT   launches

@@ -5,11 +5,7 @@
 -- backward pass has the same pattern. A fused kernel (flash, memory-efficient, cuDNN) never matches.
 --
 -- empty without: kernel_class WHERE class = 'softmax'
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
---   trace_id     INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   block_id     BIGINT   softmax kernel of the block (gpu_ops.op_id)
 --   op_id        BIGINT   the kernel (gpu_ops.op_id)
 --   class        VARCHAR  class of the kernel

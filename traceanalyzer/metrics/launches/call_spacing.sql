@@ -3,10 +3,7 @@
 -- A thread that launches one kernel after the other calls the runtime every few microseconds. A stretch that is many
 -- times longer is a pause, however short it is.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   trace_id    INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   call_count  BIGINT   calls of the runtime or the driver, on all threads
 --   median_ns   DOUBLE   median time from the start of a call to the start of the next one; NULL: there is one call
 WITH calls AS (

@@ -6,9 +6,7 @@
 -- binding to the enclosing slice binds to the next slice of its thread. These are the rules of the trace-event format
 -- as Perfetto reads it, except that no point binds to a slice that has ended. NULL: nothing is there.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
+-- columns: trace, rank
 --   flow_id       VARCHAR  id of the flow
 --   category      VARCHAR  as written: ac2g, fwdbwd …
 --   flow          VARCHAR  name of the flow

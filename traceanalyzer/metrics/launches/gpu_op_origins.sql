@@ -5,10 +5,7 @@
 -- operator. The step is the device's step that contains the operation (see steps). NULL: not in the trace, or not
 -- recorded.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   device      INTEGER  device
+-- columns: trace, rank, device
 --   op_id       BIGINT   the operation (gpu_ops.op_id)
 --   kind        VARCHAR  kernel, memcpy, memset or graph
 --   name        VARCHAR  name of the operation

@@ -3,8 +3,7 @@
 -- The step is the device's step that contains the operation's start (see steps). An operation is kept if it starts in
 -- the analysis window.
 --
--- columns:
---   trace_id INTEGER traces.trace_id
+-- columns: trace_id
 --   op_id    BIGINT  the operation (gpu_ops.op_id)
 --   step     BIGINT  step of the device; NULL: outside steps
 --   kept     BOOLEAN the operation starts in the analysis window

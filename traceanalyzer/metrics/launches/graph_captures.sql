@@ -5,10 +5,7 @@
 -- not captured) has its kernel in the trace and does not count.
 --
 -- empty without: host_slices WHERE name ILIKE '%StreamBeginCapture%'
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   trace_id        INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   thread_id       INTEGER  thread that captures
 --   start_ns        BIGINT   start of the call that begins the capture
 --   end_ns          BIGINT   end of the call that ends the capture

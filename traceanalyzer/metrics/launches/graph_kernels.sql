@@ -2,10 +2,7 @@
 --
 -- Only replays whose nodes were recorded, with as many operations as most replays of their graph, count (graph_launches).
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   graph         VARCHAR  graph, as in graph_launches
 --   position      BIGINT   number of the operation in the replay, by start, from 1
 --   name          VARCHAR  operation, as written

@@ -7,9 +7,7 @@
 -- returns there says that nothing is missing. Where the profiler recorded a replay as one operation, its nodes are not
 -- known.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
+-- columns: trace, rank
 --   device             INTEGER  device; NULL: no operation of it was recorded
 --   trace_id           INTEGER  traces.trace_id
 --   launch_id          BIGINT   the call (host_slices.slice_id)

@@ -1,9 +1,6 @@
 -- One row per graph: for how much of it captures of the run tell the operators (graph_operators).
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   graph           VARCHAR  graph, as in graph_launches
 --   op_count        BIGINT   operations of the graph
 --   matched_count   BIGINT   of them, those found in a capture

@@ -10,10 +10,7 @@
 -- known only where all of the graph or all of the capture matched: a graph of another batch size runs some of the same
 -- kernels. Without a capture, nothing is matched.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   trace_id       INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   graph          VARCHAR  graph, as in graph_launches
 --   position       BIGINT   number of the operation in the replay, by start, from 1, as in graph_kernels
 --   kind           VARCHAR  kernel, memcpy or memset

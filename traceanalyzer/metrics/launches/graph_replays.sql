@@ -4,11 +4,7 @@
 -- the call that launched it launches a graph (cudaGraphLaunch, hipGraphLaunch, cuGraphLaunch), or if its graph was
 -- recorded.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   kernel_count    BIGINT   kernels and whole graphs
 --   kernel_ns       BIGINT   their durations, summed
 --   replay_count    BIGINT   calls that launch graphs

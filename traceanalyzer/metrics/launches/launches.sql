@@ -5,9 +5,7 @@
 -- operation; it is NULL where that operation started before the call returned, as in NVIDIA's kernel execution summary.
 -- The total runs from the start of the call to the end of the call or of its last operation, whichever is later.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
+-- columns: trace, rank
 --   device       INTEGER  device of the operations
 --   trace_id     INTEGER  key of the canonical tables
 --   launch_id    BIGINT   the call (host_slices.slice_id)

@@ -5,10 +5,7 @@
 -- means that the host waits for the device. CUDA holds 1,024 launches, and the call that finds the queue full blocks,
 -- so the queue counts as full from 1,024 on, including the blocked call.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
+-- columns: trace, rank, device
 --   stream       BIGINT   stream
 --   window_ns    BIGINT   from the first launch to the last change of the queue
 --   mean_depth   DOUBLE   mean number of launches in the queue over time

@@ -5,10 +5,7 @@
 -- replays, because it takes one place in the device's own queue. Work is not counted if its call is not in the trace,
 -- or if it started before its call (clocks that disagree). Changes that cancel each other at one instant give no row.
 --
--- columns:
---   trace    VARCHAR  name of the trace
---   rank     INTEGER  rank in the job
---   device   INTEGER  device
+-- columns: trace, rank, device
 --   stream   BIGINT   stream
 --   trace_id INTEGER  key of the canonical tables
 --   start_ns BIGINT   time of the change

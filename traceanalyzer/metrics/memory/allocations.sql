@@ -8,9 +8,7 @@
 -- the same allocations as the calls, with sizes and devices. The step is the host's step in which the call or event
 -- starts.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
+-- columns: trace, rank
 --   device      INTEGER  device of the event; -1: the CPU; NULL: a call, which does not name its device
 --   step        BIGINT   step of the host; NULL: outside steps
 --   source      VARCHAR  driver (calls of the device's runtime or driver), framework (events of its allocator), or

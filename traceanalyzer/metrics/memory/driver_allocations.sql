@@ -6,11 +6,7 @@
 -- (cudaMallocHost, cudaHostRegister, cudaFreeHost), on any thread of the process. Start-up allocates once and early; a
 -- loop that allocates has calls in most tenths of the window. Several devices of one process share its calls.
 --
--- columns:
---   trace               VARCHAR  name of the trace
---   rank                INTEGER  rank in the job
---   device              INTEGER  device
---   trace_id            INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   call_count          BIGINT   calls for the device's memory in the window
 --   free_count          BIGINT   part of them that frees or unmaps
 --   tenth_count         BIGINT   tenths of the window in which one of them begins, 0 to 10

@@ -8,9 +8,7 @@
 -- (made in an optimizer step and alive after it), gradient (made in the backward pass and alive after it), activation (made
 -- before the backward pass and freed in it), temporary (freed by the operator that made it), other.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
+-- columns: trace, rank
 --   place          VARCHAR  device, or cpu
 --   device         INTEGER  device; -1: the CPU
 --   trace_id       INTEGER  traces.trace_id

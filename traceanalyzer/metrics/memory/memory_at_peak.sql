@@ -4,9 +4,7 @@
 -- before the recording, which has no owner in the trace and is never divided among the others. Allocations without
 -- addresses are left out, so the rows then add up to less than the peak.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
+-- columns: trace, rank
 --   place        VARCHAR  device, or cpu
 --   device       INTEGER  device; -1: the CPU
 --   trace_id     INTEGER  traces.trace_id

@@ -3,9 +3,7 @@
 -- A leak is suspected where the same operator, module and line leave memory in each of three or more consecutive steps,
 -- and this memory is alive at the end of the recording. Memory that the first step creates and keeps is no leak.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
+-- columns: trace, rank
 --   place          VARCHAR  device, or cpu
 --   device         INTEGER  device; -1: the CPU
 --   trace_id       INTEGER  traces.trace_id

@@ -5,9 +5,7 @@
 -- optimizer states, caches) has no owner in the trace. Not all memory that is reserved but free is wasted: the
 -- allocator can give unused segments back (memory_snapshot_totals shows how much).
 --
--- columns:
---   trace                  VARCHAR  name of the trace
---   rank                   INTEGER  rank in the job
+-- columns: trace, rank
 --   place                  VARCHAR  device, or cpu
 --   device                 INTEGER  device; -1: the CPU
 --   trace_id               INTEGER  traces.trace_id

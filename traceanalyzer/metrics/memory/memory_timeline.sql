@@ -5,9 +5,7 @@
 -- the private pools of graphs and other libraries bypass the framework's allocator: no total contains their memory.
 -- Nsight Systems records the driver's memory instead.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
+-- columns: trace, rank
 --   place            VARCHAR  device, or cpu
 --   device           INTEGER  device; -1: the CPU
 --   trace_id         INTEGER  traces.trace_id

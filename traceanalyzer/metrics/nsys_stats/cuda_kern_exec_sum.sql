@@ -3,10 +3,7 @@
 -- The times are defined in cuda_kern_exec_trace. Means, medians and deviations (sample standard deviation, 0 for one
 -- launch) have one decimal, as in `nsys stats`; the queue columns count only launches that waited in the queue.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   device           INTEGER  device
+-- columns: trace, rank, device
 --   pid              VARCHAR  process of the calls
 --   tid              VARCHAR  thread of the calls
 --   api              VARCHAR  call

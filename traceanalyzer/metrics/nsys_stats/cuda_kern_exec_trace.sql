@@ -7,10 +7,7 @@
 -- one graph launch share its call. One difference from NVIDIA's report: a call that the profiler wrote twice, with its
 -- backtrace, gives one row.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
+-- columns: trace, rank, device
 --   pid             VARCHAR  process of the call
 --   tid             VARCHAR  thread of the call
 --   api             VARCHAR  call

@@ -7,9 +7,7 @@
 -- emit_nvtx lose their numbers (see nvtx_sum). For kernel time by range without double counting, use
 -- gpu_ops.annotation_id.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
+-- columns: trace, rank
 --   domain           VARCHAR  NVTX domain; empty: the default domain
 --   name             VARCHAR  name of the range
 --   style            VARCHAR  PushPop or StartEnd

@@ -5,10 +5,7 @@
 -- time belongs to the stack of the launch call (op_owners). Idle time is the device's, by the ledger: what the device waited
 -- for the host, on the stack of the slice that is to blame (time_ledger); the rest of a device's idle time has no host slice.
 --
--- columns:
---   trace             VARCHAR  name of the trace
---   rank              INTEGER  rank in the job
---   trace_id          INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   stack_id          BIGINT   the stack (host_slices.stack_id)
 --   parent_stack_id   BIGINT   the stack without its last slice; NULL: there is no other
 --   depth             INTEGER  fewest slices that are open when it starts

@@ -10,10 +10,7 @@
 -- what the ledger blames on no host slice lies below (no host stack), by its bucket. memory: bytes that the framework
 -- allocated on devices, on the stack of the operator that made them.
 --
--- columns:
---   trace     VARCHAR  name of the trace
---   rank      INTEGER  rank in the job
---   trace_id  INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   kind      VARCHAR  device, host, idle or memory
 --   stack     VARCHAR  frames, the outermost first, joined by semicolons
 --   value     BIGINT   nanoseconds; bytes for memory

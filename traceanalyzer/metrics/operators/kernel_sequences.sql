@@ -7,10 +7,7 @@
 -- Source: Holistic Trace Analysis, frequent CUDA kernel sequences, which takes the names that contain a text, at the
 -- least depth of all of them.
 --
--- columns:
---   trace            VARCHAR  name of the trace
---   rank             INTEGER  rank in the job
---   trace_id         INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   operator         VARCHAR  operator
 --   sequence         VARCHAR  names of the first 64 operations, joined by vertical bars
 --   sequence_length  BIGINT   operations in the sequence

@@ -4,10 +4,7 @@
 -- inside them another. Times and operations are the sums of the modules' (modules): those of the device include the layers
 -- inside. Without Python stacks (with_stack) there are no rows.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   path            VARCHAR  classes from the outermost module to this one, joined by slashes
 --   parent_path     VARCHAR  path of the layer around it; NULL: none
 --   depth           INTEGER  layers around it

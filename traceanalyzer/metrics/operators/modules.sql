@@ -8,10 +8,7 @@
 -- module around its captured launch, as forward work; such a replay is no call of the module. Without Python stacks
 -- (with_stack) there are no rows.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   trace_id        INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   path            VARCHAR  names of the modules from the outermost to this one, joined by slashes
 --   parent_path     VARCHAR  path of the module around it; NULL: none
 --   depth           INTEGER  modules around it

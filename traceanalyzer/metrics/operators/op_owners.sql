@@ -7,11 +7,7 @@
 -- launch (captured_owners): they lie where owner_id says, and thread, stack and outermost operator are then NULL. Accumulated gradients, optimizers and communication hooks belong to no module. NULL: there is none, or
 -- it was not recorded.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
---   trace_id           INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   op_id              BIGINT   gpu_ops.op_id
 --   owner_id           INTEGER  where the slices lie that follow: trace_id, or of a captured launch the capture
 --                               (capture_files.capture_id)

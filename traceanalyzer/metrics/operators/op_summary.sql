@@ -9,9 +9,7 @@
 -- no time on the host.
 -- Source: torch-tb-profiler 0.4.3, node.py and op_agg.py, the operator view grouped by operator and input shape.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
+-- columns: trace, rank
 --   name               VARCHAR  operator
 --   input_shapes       VARCHAR  shapes of its inputs as written, a JSON list; NULL: not recorded
 --   call_count         BIGINT   calls; of an operator that a compiler only traced (traced_calls): none

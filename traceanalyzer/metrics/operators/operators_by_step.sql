@@ -7,9 +7,7 @@
 -- operator that a capture shows in a replayed graph (captured_owners) has a call in each replay, in the step of its first
 -- GPU operation, and no time on the host.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
+-- columns: trace, rank
 --   step         BIGINT   step; NULL: outside steps
 --   kept         BOOLEAN  in the analysis window; of calls in a trace without steps: true
 --   name         VARCHAR  operator

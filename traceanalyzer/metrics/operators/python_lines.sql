@@ -6,10 +6,7 @@
 -- operation belongs to the innermost line around its launch, in a replayed graph around the launch that was captured; idle time to the innermost line around the slice that is to
 -- blame for it (time_ledger).
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   name          VARCHAR  frame, as written: file(line): function
 --   call_count    BIGINT   calls
 --   host_self_ns  BIGINT   their durations without the lines inside

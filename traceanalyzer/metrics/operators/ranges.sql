@@ -6,10 +6,7 @@
 -- is the union of the operations, so that work on two streams counts once; ranges share work, so rows do not add up.
 -- At most 100 ranges inside each other are looked at.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  traces.trace_id
+-- columns: trace, rank, trace_id
 --   name          VARCHAR  name of the range
 --   path          VARCHAR  names from the outermost range to this one, joined by semicolons (in a name: \;); NULL: the row is
 --                          of all ranges with the name

@@ -4,8 +4,7 @@
 -- Python frames of its own where stacks were recorded. An operator there is real if a GPU operation was launched inside
 -- it: the compiler measures kernels, too.
 --
--- columns:
---   trace_id   INTEGER  traces.trace_id
+-- columns: trace_id
 --   slice_id   BIGINT   the operator (host_slices.slice_id)
 WITH phases AS MATERIALIZED (
     SELECT

@@ -3,9 +3,7 @@
 -- What a capability means is in capability_kinds, how to record it in recording_hints. A rule whose requirement is not
 -- available abstains and says `detail` and `unlock`; it never reads as 'nothing found'.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
+-- columns: trace, rank
 --   device       INTEGER  device; NULL: of the whole trace
 --   capability   VARCHAR  name, as a rule's `requires` writes it
 --   available    BOOLEAN  the trace has it

@@ -3,9 +3,7 @@
 -- A loss means that every number lacks something; a repair means that the data was corrected while it was read; a note
 -- is harmless.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
+-- columns: trace, rank
 --   defect       VARCHAR  name of the defect
 --   severity     VARCHAR  loss, repair or note
 --   defect_count BIGINT   how often

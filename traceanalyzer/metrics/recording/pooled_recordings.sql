@@ -5,8 +5,7 @@
 -- together, of equal ones the latest, and pools their steps. Recordings of several ranks are judged together by their
 -- session. Every recording of a rank with a single one is judged.
 --
--- columns:
---   trace           VARCHAR  name of the trace
+-- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
 --   device          INTEGER  device
 --   trace_id        INTEGER  key of the canonical tables

@@ -4,8 +4,7 @@
 -- PyTorch's trace handler gives to one process (HOST_PID.TIME.pt.trace.json); or if none has a rank, they show work of
 -- the same devices, and never at the same time. Times before 2001 count from the start of a machine, and say nothing.
 --
--- columns:
---   trace           VARCHAR  name of the trace
+-- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
 --   trace_id        INTEGER  key of the canonical tables
 --   rank_id         INTEGER  first trace_id of the recordings of this rank

@@ -3,10 +3,7 @@
 -- The metrics named after NVIDIA's reports count by file, as `nsys stats` does; their rank is known only if the file
 -- contains one process.
 --
--- columns:
---   trace         VARCHAR  name of the trace
---   rank          INTEGER  rank in the job
---   trace_id      INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   file          VARCHAR  name of the file: the trace's name without its process
 --   file_rank     INTEGER  rank in the job; NULL: the file holds several traces
 --   process_count BIGINT   traces in the file

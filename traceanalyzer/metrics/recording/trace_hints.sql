@@ -3,10 +3,7 @@
 -- The row of recording_hints that fits best: a row of the trace's recorder goes before a row for any, then a row of its
 -- framework.
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   trace_id     INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   what         VARCHAR  recording_hints.what
 --   hint         VARCHAR  what to do
 SELECT

@@ -5,10 +5,7 @@
 -- other ranks keep up. The run's bound removes the cause on all ranks and keeps their waits for each other in
 -- collectives, so a rank that only waits saves what the late rank saves. Bounds overlap, so never sum them.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   device         INTEGER  device
+-- columns: trace, rank, device
 --   cause          VARCHAR  host.* or dev.* bucket of the time ledger
 --   owned_ns       BIGINT   time of the window that belongs to this cause alone; owned times add up
 --   standalone_ns  BIGINT   bound for the rank; NULL: see abstains

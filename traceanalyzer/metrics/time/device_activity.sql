@@ -3,11 +3,7 @@
 -- The kinds are those of engine_time. Stretches of one kind neither overlap nor touch each other; work of zero length
 -- is in no stretch.
 --
--- columns:
---   trace     VARCHAR  name of the trace
---   rank      INTEGER  rank in the job
---   device    INTEGER  device
---   trace_id  INTEGER  traces.trace_id
+-- columns: trace, rank, device, trace_id
 --   engine    VARCHAR  kind of work
 --   start_ns  BIGINT   start of the stretch
 --   dur_ns    BIGINT   length of the stretch

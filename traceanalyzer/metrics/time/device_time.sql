@@ -6,10 +6,7 @@
 -- communication is communication while no compute kernel runs; exposed copies are copies while no kernel of any kind
 -- runs. These are the conventional numbers, for comparison with other tools; what a fix saves is not among them.
 --
--- columns:
---   trace                VARCHAR  name of the trace
---   rank                 INTEGER  rank in the job
---   device               INTEGER  device
+-- columns: trace, rank, device
 --   op_count             BIGINT   kernels, copies, memsets and graph replays
 --   kernel_count         BIGINT   kernels
 --   first_ns             BIGINT   start of the first operation

@@ -7,10 +7,7 @@
 -- op_no_graph (everything except whole graph replays, as seen by tools that do not read them). Where whole replays were
 -- recorded, also kernel_or_graph and compute_or_graph.
 --
--- columns:
---   trace     VARCHAR  name of the trace
---   rank      INTEGER  rank in the job
---   device    INTEGER  device
+-- columns: trace, rank, device
 --   engine    VARCHAR  kind of work
 --   op_count  BIGINT   operations
 --   sum_ns    BIGINT   sum of durations

@@ -5,10 +5,7 @@
 -- op and op_no_graph of engine_time; sizes are 10 µs, 100 µs, 1 ms, 5 ms and 500 ms. Gaps in the row of a larger size
 -- are also in the rows of all smaller sizes.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   device      INTEGER  device
+-- columns: trace, rank, device
 --   engine      VARCHAR  kind of work
 --   at_least_ns BIGINT   shortest gap that counts
 --   gap_count   BIGINT   gaps

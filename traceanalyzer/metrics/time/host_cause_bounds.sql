@@ -4,10 +4,7 @@
 -- fixes may save the same time, or make each other possible. The bound is counterfactual: one pass over all launches
 -- and GPU operations moves everything earlier that the cause delayed, except what something else would then delay.
 --
--- columns:
---   trace              VARCHAR  name of the trace
---   rank               INTEGER  rank in the job
---   device             INTEGER  device
+-- columns: trace, rank, device
 --   cause              VARCHAR  host.* or dev.* bucket
 --   bound_ns           BIGINT   the most by which the window gets shorter if the cause costs nothing; NULL: see
 --                               abstains

@@ -3,10 +3,7 @@
 -- The buckets and the window are those of host_ledger_rows, whose kept rows they add up.
 --
 -- empty without: traces ANTI JOIN gpu_ops USING (trace_id)
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   trace_id    INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   thread_id   INTEGER  thread that runs the steps
 --   step_count  BIGINT   steps in the window; 0: none are marked
 --   window_ns   BIGINT   length of the window; the buckets add up to it

@@ -16,10 +16,7 @@
 -- that an operator calls (calls_python): the program's own code, and what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
 -- waits for a thread that takes the next batch or compiles.
 --
--- columns:
---   trace       VARCHAR  name of the trace
---   rank        INTEGER  rank in the job
---   trace_id    INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   thread_id   INTEGER  thread that runs the steps
 --   step_count  BIGINT   steps in the window; 0: none are marked
 --   window_ns   BIGINT   length of the window; the kept rows add up to it

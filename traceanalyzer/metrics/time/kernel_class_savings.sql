@@ -5,10 +5,7 @@
 -- in cause_savings. `traceanalyzer whatif` answers the same question for other factors, for names of kernels, and together
 -- with causes.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   device         INTEGER  device
+-- columns: trace, rank, device
 --   class          VARCHAR  class of kernels, as in kernel_class
 --   kernel_count   BIGINT   kernels of the class
 --   dur_sum_ns     BIGINT   sum of their durations, including those outside the window

@@ -3,10 +3,7 @@
 -- A gap ends where the next operation starts. launch_late_ns is the part of the gap before that operation's launch call
 -- returned: if the launch came early, the host did not cause the gap.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   device         INTEGER  device
+-- columns: trace, rank, device
 --   start_ns       BIGINT   end of the last operation before the gap
 --   dur_ns         BIGINT   length of the gap
 --   before_name    VARCHAR  operation whose end begins the gap

@@ -4,11 +4,7 @@
 -- reasons. The next longest is the longest single row of the ledger outside of the gap. Windows that compute all the time
 -- have no row.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   trace_id       INTEGER  traces.trace_id
---   device         INTEGER  device
+-- columns: trace, rank, trace_id, device
 --   start_ns       BIGINT   start of the gap
 --   dur_ns         BIGINT   its length
 --   cause          VARCHAR  bucket of its longest row

@@ -6,10 +6,7 @@
 -- overlap. Several recordings of one rank are one process. Times are lengths of unions of intervals.
 --
 -- empty without: canonical.devices WHERE gpu IS NOT NULL GROUP BY gpu HAVING count(*) > 1
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   trace_id       INTEGER  key of the canonical tables
+-- columns: trace, rank, trace_id
 --   device         INTEGER  device, as the trace names it
 --   gpu            VARCHAR  identity of the GPU
 --   process_count  BIGINT   processes whose work the GPU ran

@@ -8,10 +8,7 @@
 -- by their name, and every device has its own rows.
 -- Source: torch-tb-profiler 0.4.3, overall_parser.py.
 --
--- columns:
---   trace      VARCHAR  name of the trace
---   rank       INTEGER  rank in the job
---   device     INTEGER  device
+-- columns: trace, rank, device
 --   step       BIGINT   number of the step; NULL: the trace has no steps
 --   name       VARCHAR  as written
 --   start_ns   BIGINT   start of the step

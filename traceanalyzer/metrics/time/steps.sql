@@ -7,10 +7,7 @@
 -- between two steps. Of four or more steps, the first is dropped as warm-up. A last step whose end is not in the trace
 -- is dropped while two steps remain.
 --
--- columns:
---   trace          VARCHAR  name of the trace
---   rank           INTEGER  rank in the job
---   device         INTEGER  device
+-- columns: trace, rank, device
 --   step           BIGINT   number of the step
 --   name           VARCHAR  name of the step, as written
 --   step_source    VARCHAR  ProfilerStep, annotation, optimizer or launches (a sequence of launches that recurs)

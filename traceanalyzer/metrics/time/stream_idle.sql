@@ -7,10 +7,7 @@
 -- or its launch call is not in the trace.
 -- Source: Holistic Trace Analysis, idle time breakdown, which takes the previous operation's end instead of the latest.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
+-- columns: trace, rank, device
 --   stream          BIGINT   stream
 --   gap_count       BIGINT   gaps
 --   idle_ns         BIGINT   sum of the gaps

@@ -4,10 +4,7 @@
 -- longer. Where operations of a stream overlap, gaps are negative, and are added up as they are. For comparison only.
 -- Source: Holistic Trace Analysis, idle time breakdown.
 --
--- columns:
---   trace           VARCHAR  name of the trace
---   rank            INTEGER  rank in the job
---   device          INTEGER  device
+-- columns: trace, rank, device
 --   stream          BIGINT   stream
 --   gap_count       BIGINT   pairs of operations that follow each other
 --   negative_count  BIGINT   pairs that overlap

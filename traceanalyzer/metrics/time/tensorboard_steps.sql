@@ -9,11 +9,7 @@
 -- distort.
 -- Source: torch-tb-profiler 0.4.3, event_parser.py.
 --
--- columns:
---   trace     VARCHAR  name of the trace
---   rank      INTEGER  rank in the job
---   device    INTEGER  device
---   trace_id  INTEGER  key of the canonical tables
+-- columns: trace, rank, device, trace_id
 --   step      BIGINT   number of the step; NULL: the trace has no steps
 --   name      VARCHAR  name of the step, as written
 --   start_ns  BIGINT   start

@@ -42,10 +42,7 @@
 -- edge.tail            no compute kernel follows, and no copy runs
 -- edge.not_recorded    operations of a replayed graph ran there that the profiler lost: other replays of it show them
 --
--- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
+-- columns: trace, rank, device
 --   step         BIGINT   number of the step; NULL: the device's whole span
 --   kept         BOOLEAN  the step is in the analysis window; NULL: the whole span
 --   bucket       VARCHAR  where the time went
