@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from traceanalyzer.process import fit_into_limited_memory
 
+_OBJECTS_BETWEEN_LOOKS = 100_000
 _STUCK = (
     "error: query: a query of a rule reached its time limit and cannot be stopped\n"
     "hint: -v names rules that are not built in; make the query cheaper, or switch the rule off\n"
@@ -26,6 +28,8 @@ def start() -> None:
     """Run the command line and leave with its exit code."""
     _keep_stream_numbers()
     fit_into_limited_memory()
+    # Next to nothing here refers to itself: looking for that as often as by default takes a small diagnosis 0.1 s.
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     from traceanalyzer.errors import EXIT_ERROR
     from traceanalyzer.process import hide_pandas, interrupted, leave_on_signals
     from traceanalyzer.query.limits import end_process_when_stuck
