@@ -78,8 +78,8 @@ def test_the_keys_cover_every_file_that_ingesting_and_deriving_read(run_folder: 
     deriving = opened_by(DERIVING, run_folder, tables, no_bytecode=tmp_path / "none")
     assert PACKAGE / "discovery" / "finding.py" in ingesting
     assert PACKAGE / "metrics" / "kernels" / "kernel_class_patterns.sql" in deriving
-    assert ingesting - set(engine_files(TRACE_SOURCES)) == set()
-    assert deriving - set(engine_files(DERIVED_SOURCES)) == set()
+    assert ingesting - {PACKAGE / name for name in engine_files(TRACE_SOURCES)} == set()
+    assert deriving - {PACKAGE / name for name in engine_files(DERIVED_SOURCES)} == set()
 
 
 def test_every_part_of_a_key_has_files() -> None:

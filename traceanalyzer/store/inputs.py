@@ -97,34 +97,38 @@ def place_of(source: Path | RemoteObject) -> str:
 def engine_key(parts: tuple[str, ...]) -> str:
     """Return a hash of the code that decides what tables hold."""
     digest = hashlib.blake2b(digest_size=8)
-    for file in engine_files(parts):
-        digest.update(f"{file.relative_to(_PACKAGE).as_posix()} ".encode() + _code_digest(file))
+    for name in engine_files(parts):
+        digest.update(f"{name} ".encode() + _code_digest(name))
     return digest.hexdigest()
 
 
-def engine_files(parts: Sequence[str]) -> list[Path]:
-    """Return the files of code in parts of the package: files, patterns, and folders with all below them."""
-    return [_PACKAGE / name for name in _code(_PACKAGE) if any(_is_in(name, part) for part in parts)]
+def engine_files(parts: Sequence[str]) -> list[str]:
+    """Return the files of code in parts of the package, by their paths in it.
 
-
-def _is_in(name: str, part: str) -> bool:
-    return name.startswith(f"{part}/") or (fnmatchcase(name, part) if "*" in part else name == part)
+    Parts are files, patterns, and folders with all below them.
+    """
+    patterns = [part for part in parts if "*" in part]
+    folders = tuple(f"{part}/" for part in parts)
+    return [
+        name
+        for name in _code(str(_PACKAGE))
+        if name in parts or name.startswith(folders) or any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
 
 
 @cache
-def _code(package: Path) -> tuple[str, ...]:
+def _code(package: str) -> tuple[str, ...]:
     """Return the paths of all code below the package; a command asks for several parts, and looks once."""
     found = []
     for folder, below, files in os.walk(package):
         below[:] = [name for name in below if name != "__pycache__"]
-        prefix = Path(folder).relative_to(package).as_posix().removeprefix(".")
-        found += [f"{prefix}/{file}".lstrip("/") for file in files if file.endswith(_CODE)]
+        found += [f"{folder}/{file}".removeprefix(f"{package}/") for file in files if file.endswith(_CODE)]
     return tuple(sorted(found))
 
 
 @cache
-def _code_digest(file: Path) -> bytes:
-    return xxhash.xxh3_128_digest(file.read_bytes())
+def _code_digest(name: str) -> bytes:
+    return xxhash.xxh3_128_digest((_PACKAGE / name).read_bytes())
 
 
 @dataclass(frozen=True)
