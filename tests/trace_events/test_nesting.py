@@ -1,22 +1,24 @@
-"""Nesting found in vectors agrees with a plain stack."""
+"""Nesting agrees with a plain stack, whatever finds it."""
 
 from __future__ import annotations
 
 import time
-from unittest.mock import patch
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from both_readers import need_library
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest import nesting
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, in_plain_python, name_hashes
+from traceanalyzer.ingest.trace_events.native import nest_natively
 from tracesim.writers.ancestry import stack_below
 
 Row = tuple[int, int, int, int]  # thread, start, dur, category
+Nest = Callable[..., int]
 PYTHON, MODULE = (ANCESTOR_CATEGORIES.index(name) for name in ("python", "module"))
 
 
@@ -111,17 +113,27 @@ ROWS = st.lists(
 )
 
 
-# Levels of many slices are followed in vectors, levels of few slice by slice, and a few slices that cross beside many
-# others are lengthened instead of stacked: a small example is tried as both.
-@pytest.mark.parametrize("worth", [0, 10**9], ids=["vectors", "one by one"])
-@given(ROWS)
-@examples(1000)
-def test_vectors_agree_with_a_stack(worth: int, rows: list[Row]) -> None:
-    ordered = slices(rows)
+@pytest.fixture(scope="module", params=[nest_natively, in_plain_python], ids=["native", "plain"])
+def nest(request: pytest.FixtureRequest) -> Nest:
+    """What nests slices: the library, and what does the same."""
+    if request.param is nest_natively:
+        need_library()
+    nest: Nest = request.param
+    return nest
+
+
+def nester_by(nest: Nest) -> Nester:
     nester = Nester()
-    with patch.multiple(nesting, _ROWS_WORTH_A_LEVEL=worth, _ROWS_WORTH_AN_ANCESTOR=worth):
-        nested = nester.feed(ordered)
-    assert as_tuples(nested) == by_stack(ordered)
+    nester._nest = nest
+    return nester
+
+
+@given(rows=ROWS)
+@examples(1000)
+def test_both_agree_with_a_stack(nest: Nest, rows: list[Row]) -> None:
+    ordered = slices(rows)
+    nester = nester_by(nest)
+    assert as_tuples(nester.feed(ordered)) == by_stack(ordered)
     assert nester.crossing_count == crossing_count(ordered)
 
 
@@ -136,11 +148,11 @@ def crossing_count(rows: Slices) -> int:
     return count
 
 
-@given(ROWS, st.integers(1, 7))
+@given(rows=ROWS, size=st.integers(1, 7))
 @examples(500)
-def test_batch_size_does_not_change_parents(rows: list[Row], size: int) -> None:
+def test_batch_size_does_not_change_parents(nest: Nest, rows: list[Row], size: int) -> None:
     ordered = slices(rows)
-    nester = Nester()
+    nester = nester_by(nest)
     answers: list[tuple[int, ...]] = []
     for first in range(0, len(ordered), size):
         part = Slices(*(getattr(ordered, f)[first : first + size] for f in Slices.__dataclass_fields__))
@@ -152,10 +164,10 @@ def test_batch_size_does_not_change_parents(rows: list[Row], size: int) -> None:
 @pytest.mark.parametrize(
     ("step_ns", "dur_ns"), [(1, 10**6), (10, 15), (10, 505)], ids=["all open at once", "pairs", "window of 50"]
 )
-def test_slices_that_cross_take_time_as_their_number(step_ns: int, dur_ns: int) -> None:
+def test_slices_that_cross_take_time_as_their_number(nest: Nest, step_ns: int, dur_ns: int) -> None:
     """In the square of their number, twenty thousand take minutes."""
     rows = slices([(0, i * step_ns, dur_ns, i % 3) for i in range(20_000)])
-    nester = Nester()
+    nester = nester_by(nest)
     started_s = time.process_time()
     nested = nester.feed(rows)
     assert time.process_time() - started_s < 5

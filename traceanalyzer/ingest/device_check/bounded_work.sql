@@ -5,12 +5,15 @@ CREATE OR REPLACE TEMP TABLE bounded_work AS
 WITH in_order AS (
     SELECT
         *,
-        lead(CASE WHEN is_ordered THEN start_ns END IGNORE NULLS) OVER after_it AS next_ns,
-        min(CASE WHEN is_ordered THEN end_ns END) OVER (
-            PARTITION BY lane ORDER BY start_ns, end_ns, op_id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
-        ) AS next_end_ns
+        min(CASE WHEN is_ordered THEN start_ns END) OVER after_it AS next_ns,
+        min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns
     FROM device_work
-    WINDOW after_it AS (PARTITION BY lane ORDER BY start_ns, end_ns, op_id)
+    -- Backwards, a minimum runs on; forwards, each row's would be looked for anew.
+    WINDOW after_it AS (
+        PARTITION BY lane
+        ORDER BY start_ns DESC, end_ns DESC, op_id DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 ),
 of_devices AS (
     SELECT device, start_ns, end_ns

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
 
 # Names the reader of chunks: `duckdb`, or `native` to have an error where the library is missing.
 READER_VARIABLE = "TRACEANALYZER_READER"
 READERS = {"native": "native, and DuckDB for unusual chunks", "duckdb": "DuckDB"}
-SOURCES = [Path(__file__).with_name(name) for name in ("columns.h", "words.h", "scanner.c")]
+SOURCES = [Path(__file__).with_name(name) for name in ("columns.h", "words.h", "nesting.h", "scanner.c")]
 LIBRARY = Path(__file__).with_name("scanner.so")
 
 _ARGS, _HOST, _GPU, _OTHER = range(4)
@@ -138,7 +139,24 @@ def _library() -> ctypes.CDLL | None:
     ):
         function = getattr(library, f"scanner_{name}")
         function.restype, function.argtypes = result, arguments
+    library.nest_slices.restype = number
+    library.nest_slices.argtypes = [pointer, number, number, *[pointer] * 8]
     return library
+
+
+def nest_natively(
+    stack: NDArray[np.int64],
+    depth: int,
+    columns: Sequence[NDArray[np.int64]],
+    found: NDArray[np.int64],
+    crosses: NDArray[np.bool_],
+) -> int:
+    """Do what `in_plain_python` of `nesting` does."""
+    library = _library()
+    assert library is not None
+    arrays = (*columns, found, crosses)
+    count: int = library.nest_slices(stack.ctypes.data, depth, len(crosses), *(array.ctypes.data for array in arrays))
+    return count
 
 
 @dataclass(frozen=True)

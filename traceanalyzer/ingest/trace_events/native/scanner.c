@@ -16,6 +16,7 @@
  */
 #include "columns.h"
 #include "words.h"
+#include "nesting.h"
 
 enum {
     MOST_LEVELS = 64,

@@ -1,14 +1,13 @@
 -- The files in which Python frames last beyond what called them, or beyond the start of its next call; or cannot be
 -- compared, as they have no ids. The number of the file stands above 32 bits of the ids of events. Frames of one caller on one thread run one after the other: the last to start is the last to end.
 WITH frames AS (
-    SELECT event_id >> 32 AS file, pid, tid, frame_id, caller_id, start_ns, start_ns + dur_ns AS end_ns
+    SELECT event_id >> 32 AS file, hash(pid, tid) AS thread, frame_id, caller_id, start_ns, start_ns + dur_ns AS end_ns
     FROM read_parquet($host)
     WHERE category = 'python'
 ),
 called AS (
     SELECT
-        pid,
-        tid,
+        thread,
         caller_id,
         any_value(file) AS file,
         max(end_ns) AS end_ns,
@@ -16,7 +15,7 @@ called AS (
         max_by(start_ns, end_ns) AS start_of_last_end_ns
     FROM frames
     WHERE frame_id IS NOT NULL
-    GROUP BY pid, tid, caller_id
+    GROUP BY thread, caller_id
 )
 SELECT file FROM frames WHERE frame_id IS NULL
 UNION
@@ -25,7 +24,6 @@ UNION
 SELECT callers.file
 FROM frames AS callers
 JOIN called
-  ON called.pid IS NOT DISTINCT FROM callers.pid
- AND called.tid IS NOT DISTINCT FROM callers.tid
+  ON called.thread = callers.thread
  AND called.caller_id = callers.frame_id
 WHERE called.end_ns > callers.end_ns + $rounding_ns;
