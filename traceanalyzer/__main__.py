@@ -27,6 +27,8 @@ def _keep_stream_numbers() -> None:
 def start() -> None:
     """Run the command line and leave with its exit code."""
     _keep_stream_numbers()
+    # No matrices are multiplied here: NumPy's threads for that would only spin for a while when they start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fit_into_limited_memory()
     # Next to nothing here refers to itself: looking for that as often as by default takes a small diagnosis 0.1 s.
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)

@@ -64,10 +64,11 @@ def _write_catalog(
     ncu_tables: Sequence[NcuTable],
     captures: Sequence[StoredTrace],
 ) -> None:
-    from traceanalyzer.query import engine
+    from traceanalyzer.query.empty import add_comments
+    from traceanalyzer.query.engine import connect
 
-    with engine.connect(traces, derived, file, ncu_tables=ncu_tables, captures=captures) as connection:
-        engine.add_comments(connection)
+    with connect(traces, derived, file, ncu_tables=ncu_tables, captures=captures) as connection:
+        add_comments(connection)
 
 
 def ncu_tables_of(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[NcuTable]:

@@ -1,4 +1,4 @@
-"""A connection begins as a copy of a database that has every table, macro and metric, and no rows.
+"""A connection begins as a copy of a database that has every table, macro and metric with its comments, and no rows.
 
 Binding all metrics takes over ten times as long as copying them, so the database is made once for each version and kept
 in the cache of the user. Where it cannot be kept, each connection defines everything itself.
@@ -22,8 +22,13 @@ from traceanalyzer.metrics import metrics, metrics_in_order
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.owner import kept_in_cache
-from traceanalyzer.text.quoting import literal
+from traceanalyzer.text.quoting import literal, quoted
 
+_UNDOCUMENTED = """
+SELECT schema_name, table_name, 'TABLE' FROM duckdb_tables() WHERE comment IS NULL
+UNION ALL
+SELECT schema_name, view_name, 'VIEW' FROM duckdb_views() WHERE comment IS NULL AND NOT internal
+"""
 NOT_COMPUTED = "was not computed, as it takes longer than"
 
 
@@ -69,6 +74,22 @@ def add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: 
             connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
 
 
+def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
+    """Copy the descriptions of tables, metrics and columns into a database, where it has none yet."""
+    kinds = {(schema, name): kind for schema, name, kind in connection.execute(_UNDOCUMENTED).fetchall()}
+    documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
+    documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
+    documented += [("main", metric.name, metric.text, metric.columns) for metric in metrics().values()]
+    statements = ["BEGIN"]  # one write for all instead of one each
+    for schema, name, comment, columns in documented:
+        if (kind := kinds.get((schema, name))) is None:
+            continue
+        statements.append(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
+        for column in columns:
+            statements.append(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
+    connection.execute(";\n".join([*statements, "COMMIT"]))
+
+
 def connect_empty(database: Path | None = None) -> duckdb.DuckDBPyConnection:
     """Return a connection of its own over every table, macro and metric, all without rows.
 
@@ -112,6 +133,7 @@ def _kept_database() -> Path | None:
     def write(fresh: Path) -> None:
         with duckdb.connect(fresh) as database:
             _define_everything(database)
+            add_comments(database)
 
     try:
         return kept_in_cache("empty", _version(), ".duckdb", write)
@@ -127,6 +149,9 @@ def _version() -> str:
         *macro_files().values(),
         *pattern_sources(),
         *(metric.sql for metric in metrics_in_order().values()),
+    ]
+    texts += [
+        text for metric in metrics().values() for text in (metric.text, *(column.comment for column in metric.columns))
     ]
     for text in texts:
         digest.update(text.encode() + b"\0")

@@ -38,7 +38,7 @@ from traceanalyzer.query.empty import (
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.text.quoting import literal, quoted
+from traceanalyzer.text.quoting import literal
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
@@ -85,7 +85,6 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 
 __all__ = [
     "add_attribution",
-    "add_comments",
     "add_macros",
     "compute_derived",
     "compute_once",
@@ -108,7 +107,6 @@ __all__ = [
 METRIC_LIMIT_S = 120.0
 _WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
-_KINDS = "SELECT table_schema, table_name, if(table_type = 'VIEW', 'VIEW', 'TABLE') FROM information_schema.tables"
 
 
 def connect(
@@ -376,19 +374,3 @@ def named_in(texts: Sequence[str] | None) -> set[str] | None:
 
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
-
-
-def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
-    """Copy the descriptions of tables, metrics and columns into the catalogue."""
-    kinds = {(schema, name): kind for schema, name, kind in connection.execute(_KINDS).fetchall()}
-    documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
-    documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
-    documented += [("main", metric.name, metric.text, metric.columns) for metric in metrics().values()]
-    statements = ["BEGIN"]  # one write for all instead of one each
-    for schema, name, comment, columns in documented:
-        if (kind := kinds.get((schema, name))) is None:
-            continue
-        statements.append(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
-        for column in columns:
-            statements.append(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
-    connection.execute(";\n".join([*statements, "COMMIT"]))
