@@ -93,6 +93,9 @@ def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[Flop
         return [FlopsUse("run", None, None, 0.0, reason)]
     if event_count > MOST_EVENTS:
         return [FlopsUse("run", None, None, 0.0, "too many events")]
+    from traceanalyzer.query.engine import compute_shared
+
+    compute_shared(con, "flops_utilisation")
     result = con.execute(QUERY)
     columns = [column[0] for column in result.description or ()]
     return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])

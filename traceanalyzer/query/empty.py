@@ -52,10 +52,16 @@ def define_metric(
         raise ValueError(f"metric {name}: {error}") from error
 
 
-def define_without_rows(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Define one metric as a table that has no rows."""
+def metric_views(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return the metrics of a connection that are no tables."""
+    of_metrics = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+    return {name for (name,) in connection.execute(of_metrics).fetchall()}
+
+
+def define_without_rows(connection: duckdb.DuckDBPyConnection, table: str, name: str) -> None:
+    """Define a table with the columns of a metric that has no rows."""
     columns = ", ".join(f'"{column.name}" {column.type}' for column in metrics()[name].columns)
-    connection.execute(f"CREATE OR REPLACE TABLE main.{name} ({columns})")
+    connection.execute(f"CREATE TABLE main.{table} ({columns})")
 
 
 def define_not_computed(connection: duckdb.DuckDBPyConnection, name: str, limit_s: float) -> None:

@@ -34,6 +34,7 @@ from traceanalyzer.query.empty import (
     define_metric,
     define_not_computed,
     define_without_rows,
+    metric_views,
 )
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
@@ -142,7 +143,7 @@ def connect(
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)
     if not (copied and shared_later):
-        _compute_once(connection, readers, replaced)
+        _compute_once(connection, readers)
     return connection
 
 
@@ -259,21 +260,26 @@ def _scratch() -> duckdb.DuckDBPyConnection:
 
 
 def _compute_once(
-    connection: duckdb.DuckDBPyConnection,
-    readers: Sequence[str] | None,
-    replaced: Mapping[str, str] = MappingProxyType({}),
-    given: Set[str] = frozenset(),
+    connection: duckdb.DuckDBPyConnection, readers: Sequence[str] | None, given: Set[str] = frozenset()
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
     for name in shared_metrics(name for text in readers or () for name in sources_in(text)):
         if name not in given:
-            compute_once(connection, name, replaced)
+            compute_once(connection, name)
 
 
 def shared_metrics(read: Iterable[str]) -> list[str]:
     """Return the metrics among names that are there more than once, each after those that it reads."""
     read_by = Counter(read)
     return [name for name in metrics_in_order() if read_by[name] > 1]
+
+
+def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:
+    """Turn the metrics into tables that one metric reads in several ways: it would plan each as often."""
+    views = metric_views(connection)
+    for name in shared_metrics(name for below in with_those_below([metric]).values() for name in below.reads):
+        if name in views:
+            compute_once(connection, name)
 
 
 def _insert_all(
@@ -325,22 +331,22 @@ def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed
     add_pass_through(connection, "attribution", names)
 
 
-def compute_once(
-    connection: duckdb.DuckDBPyConnection, name: str, replaced: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Turn a metric into a table, where several others read it and each would compute it again.
+def compute_once(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Turn a metric from a view into a table, where several others read it and each would compute it again.
 
     One that takes longer than METRIC_LIMIT_S is not computed: reading it is an error that says so, and rules abstain.
     """
-    connection.execute(f"DROP VIEW main.{name}")
     try:
         with interrupted_after(METRIC_LIMIT_S, connection):
-            if name in replaced or may_have_rows(connection, name):
-                define_metric(connection, name, "TABLE", replaced)
+            if may_have_rows(connection, name):
+                connection.execute(f"CREATE TABLE main.computed AS FROM main.{name}")
             else:
-                define_without_rows(connection, name)
+                define_without_rows(connection, "computed", name)
     except duckdb.InterruptException:
         define_not_computed(connection, name, METRIC_LIMIT_S)
+    else:
+        connection.execute(f"DROP VIEW main.{name}")
+        connection.execute(f"ALTER TABLE main.computed RENAME TO {name}")
 
 
 def may_have_rows(connection: duckdb.DuckDBPyConnection, name: str) -> bool:

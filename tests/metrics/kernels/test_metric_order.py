@@ -111,7 +111,8 @@ def test_a_metric_that_takes_too_long_is_named_by_all_that_read_it(monkeypatch: 
     monkeypatch.setattr(engine, "METRIC_LIMIT_S", 0.2)
     with engine.connect_empty() as connection:
         endless = "SELECT sum(a.range + b.range) AS x FROM range(10_000_000) AS a, range(10_000_000) AS b"
-        engine.compute_once(connection, "kernel_summary", {"kernel_summary": endless})
+        engine.define_metric(connection, "kernel_summary", "VIEW", {"kernel_summary": endless})
+        engine.compute_once(connection, "kernel_summary")
         with pytest.raises(duckdb.Error, match=r"kernel_summary was not computed, as it takes longer than 0.2 s"):
             connection.execute("SELECT count(*) FROM kernel_summary").fetchall()
         with pytest.raises(RuleLimitError, match=r"the metric kernel_summary was not computed"):

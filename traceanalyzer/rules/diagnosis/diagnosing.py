@@ -77,7 +77,7 @@ def diagnose(
     rules, values = _in_force(rules, overrides)
     bounds = attribution.Bounds.load(con, scans_of)
     lock_workspace(con)
-    metrics = SharedMetrics(con, tables_read(rules), project.hardware.queries())
+    metrics = SharedMetrics(con, tables_read(rules))
     metrics.make_for(["recordings", "capabilities"])
     recordings = read_recordings(con)
     run = with_recordings(read_places(con), recordings)

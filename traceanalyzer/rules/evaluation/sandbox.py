@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import sources_in, with_those_below
 from traceanalyzer.query import engine
-from traceanalyzer.query.empty import NOT_COMPUTED
+from traceanalyzer.query.empty import NOT_COMPUTED, metric_views
 from traceanalyzer.query.limits import interrupted_after, memory_within
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
@@ -77,17 +76,10 @@ class SharedMetrics:
     often as they name them.
     """
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        read: Iterable[str],
-        replaced: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        of_metrics = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-        views = {name for (name,) in connection.execute(of_metrics).fetchall()}
+    def __init__(self, connection: duckdb.DuckDBPyConnection, read: Iterable[str]) -> None:
+        views = metric_views(connection)
         self._connection = connection
         self._waiting = [name for name in engine.shared_metrics(read) if name in views]
-        self._replaced = replaced
 
     def make_for(self, read: Iterable[str]) -> None:
         """Make tables of the shared metrics that are read, by name or by other metrics, and are views so far."""
@@ -95,13 +87,16 @@ class SharedMetrics:
             return
         below = with_those_below(read)
         for name in [name for name in self._waiting if name in below]:
-            engine.compute_once(self._connection, name, self._replaced)
+            engine.compute_once(self._connection, name)
             self._waiting.remove(name)
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Return the folders of the Parquet files behind a connection's views: all that rules may touch on disk."""
-    texts = con.execute("SELECT sql FROM duckdb_views() WHERE NOT internal").fetchall()
+    of_files = "FROM duckdb_views() WHERE schema_name IN ('canonical', 'attribution')"
+    if not con.execute(f"SELECT view_name {of_files}").fetchall():  # the texts of all metrics would be written
+        return ()
+    texts = con.execute(f"SELECT sql {of_files}").fetchall()
     files = [path.replace("''", "'") for (text,) in texts for path in _PARQUET.findall(text)]
     return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
 
