@@ -64,9 +64,7 @@ beginnings AS (
 ),
 -- A call that waits for the device, or for a stream of it, and returns then: nothing was missing.
 waits AS (
-    SELECT
-        trace_id, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
       AND regexp_matches(name, '(Device|Stream|Ctx)Synchronize')

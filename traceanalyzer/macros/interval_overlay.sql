@@ -28,10 +28,7 @@ CREATE OR REPLACE MACRO interval_overlay(first_set, second_set) AS TABLE (
         FROM instants
         WINDOW later AS (PARTITION BY key ORDER BY at_ns)
     )
-    SELECT
-        key, start_ns, end_ns,
-        first_open > 0 AS in_first,
-        second_open > 0 AS in_second
+    SELECT key, start_ns, end_ns, first_open > 0 AS in_first, second_open > 0 AS in_second
     FROM stretches
     WHERE end_ns IS NOT NULL
 );

@@ -4,9 +4,7 @@ WITH slices AS (
     FROM canonical.host_slices
     WHERE trace_id = $trace_id AND start_ns < $before_ns
 )
-SELECT
-    min(start_ns) AS start_ns,
-    max(end_ns) AS end_ns
+SELECT min(start_ns) AS start_ns, max(end_ns) AS end_ns
 FROM (
     SELECT start_ns, end_ns FROM slices
     UNION ALL

@@ -10,9 +10,7 @@
 --   last_count     BIGINT   collectives to which it came last
 --   caused_sum_ns  BIGINT   sum of the other ranks' waits in those
 WITH members AS (
-    SELECT
-        *,
-        sum(wait_ns) OVER (PARTITION BY match_id) AS all_waits_ns
+    SELECT *, sum(wait_ns) OVER (PARTITION BY match_id) AS all_waits_ns
     FROM attribution.collective_members
     WHERE transfer_ns IS NOT NULL
 )

@@ -12,10 +12,7 @@
 --   hidden_ns        BIGINT   part of it in which a compute kernel runs
 --   exposed_ns       BIGINT   the rest
 WITH compute AS (
-    SELECT
-        {'trace_id': trace_id, 'device': device} AS key,
-        start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT {'trace_id': trace_id, 'device': device} AS key, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.gpu_ops
     WHERE kind = 'kernel' AND NOT is_comm
 ),
@@ -31,9 +28,7 @@ islands AS (
     FROM interval_merge('compute')
 ),
 ends AS (
-    SELECT
-        kernels.*,
-        start_ns + dur_ns AS end_ns
+    SELECT kernels.*, start_ns + dur_ns AS end_ns
     FROM collectives AS kernels
 )
 SELECT

@@ -32,9 +32,7 @@ WITH spent AS (
     GROUP BY windows.trace_id, windows.device
 ),
 calls AS (
-    SELECT
-        windows.trace_id, windows.device,
-        count(*) AS call_count
+    SELECT windows.trace_id, windows.device, count(*) AS call_count
     FROM attribution.windows AS windows
     JOIN canonical.host_slices AS slices
       ON slices.trace_id = windows.trace_id
@@ -46,9 +44,7 @@ calls AS (
     GROUP BY windows.trace_id, windows.device
 ),
 kernels AS (
-    SELECT
-        windows.trace_id, windows.device,
-        count(*) AS kernel_count
+    SELECT windows.trace_id, windows.device, count(*) AS kernel_count
     FROM attribution.windows AS windows
     JOIN canonical.gpu_ops AS ops
       ON ops.trace_id = windows.trace_id

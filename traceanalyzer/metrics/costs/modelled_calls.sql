@@ -74,9 +74,7 @@ preparing AS (
     HAVING count(*) = 1 AND (count(outer_numbers.slice_id) = 0 OR count(inner_numbers.slice_id) > 0)
 ),
 placed AS (
-    SELECT
-        candidates.*,
-        traced.slice_id IS NOT NULL AS is_traced
+    SELECT candidates.*, traced.slice_id IS NOT NULL AS is_traced
     FROM candidates
     ANTI JOIN preparing ON preparing.trace_id = candidates.trace_id AND preparing.slice_id = candidates.slice_id
     LEFT JOIN traced_calls AS traced

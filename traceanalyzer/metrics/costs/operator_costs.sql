@@ -95,9 +95,7 @@ stepped_work AS (
 -- The gradient of an output has the shape of the output, which shows the options of a convolution where old traces lack
 -- them.
 convolution_gradients AS (
-    SELECT
-        trace_id, sequence,
-        any_value(input_shapes ->> '$[0]') AS shape
+    SELECT trace_id, sequence, any_value(input_shapes ->> '$[0]') AS shape
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')
     GROUP BY trace_id, sequence
@@ -132,9 +130,7 @@ distinct_calls AS (
     FROM described_calls
 ),
 signatures AS MATERIALIZED (
-    SELECT
-        *,
-        TRY_CAST(out_shape AS BIGINT[]) AS out_dims
+    SELECT *, TRY_CAST(out_shape AS BIGINT[]) AS out_dims
     FROM read_signatures('distinct_calls')
 ),
 calls AS MATERIALIZED (

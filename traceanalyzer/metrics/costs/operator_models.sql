@@ -11,9 +11,7 @@
 --                         NULL: its family has a formula
 --   writes       VARCHAR  places of the inputs whose size the tensors that it writes have; one place stands for each
 --   mask_place   INTEGER  place of the list of booleans that says which of `writes` it makes; NULL: all
-SELECT
-    unnest(operators) AS operator,
-    family, reads, writes, mask_place
+SELECT unnest(operators) AS operator, family, reads, writes, mask_place
 FROM (
     VALUES
     ('matrix', NULL, NULL, NULL, [

@@ -33,9 +33,7 @@ WITH spans AS (
     WHERE start_ns IS NOT NULL
 ),
 numbered AS MATERIALIZED (
-    SELECT
-        *,
-        row_number() OVER (ORDER BY trace_id, device, step) AS key
+    SELECT *, row_number() OVER (ORDER BY trace_id, device, step) AS key
     FROM spans
 ),
 placed_ops AS (

@@ -27,9 +27,7 @@ WITH samples AS (
     WHERE value IS NOT NULL AND regexp_full_match(coalesce(pid, series), 'GPU \d{1,4}( Counters)?')
 ),
 kernels AS (
-    SELECT
-        trace_id, device, op_id, name, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, device, op_id, name, start_ns, start_ns + dur_ns AS end_ns
     FROM gpu_ops
     WHERE kind = 'kernel' AND trace_id IN (SELECT trace_id FROM samples)
 ),

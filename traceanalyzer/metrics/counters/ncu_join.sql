@@ -62,9 +62,7 @@ names AS (
     )
 ),
 equal_names AS (
-    SELECT
-        recorded.name, profiled.name AS profiled_name,
-        recorded.identity = profiled.identity AS is_whole
+    SELECT recorded.name, profiled.name AS profiled_name, recorded.identity = profiled.identity AS is_whole
     FROM (FROM names WHERE side = 'recorded') AS recorded
     JOIN (FROM names WHERE side = 'profiled') AS profiled ON recorded.base = profiled.base
     WHERE recorded.name = profiled.name

@@ -129,9 +129,7 @@ tensor_paths AS (
 ),
 -- A path for several types holds those of each: where both were collected, neither is a part of the sum for sure.
 path_types AS (
-    SELECT
-        file, launch, result_type,
-        unnest(string_split(operand_types, '_')) AS operand_type
+    SELECT file, launch, result_type, unnest(string_split(operand_types, '_')) AS operand_type
     FROM tensor_paths
 ),
 overlapping AS (
@@ -141,9 +139,7 @@ overlapping AS (
     HAVING count(*) > 1
 ),
 tensor_sums AS (
-    SELECT
-        file, launch,
-        if(count(amount) = count(*), sum(amount), NULL) AS amount
+    SELECT file, launch, if(count(amount) = count(*), sum(amount), NULL) AS amount
     FROM tensor_paths
     ANTI JOIN overlapping USING (file, launch)
     GROUP BY file, launch
@@ -184,9 +180,7 @@ SELECT
         ELSE 'balanced'
     END AS limited_by
 FROM (
-    SELECT
-        *,
-        coalesce((compute_major, compute_minor) NOT IN ((8, 7), (11, 0), (12, 1)), TRUE) AS has_dram
+    SELECT *, coalesce((compute_major, compute_minor) NOT IN ((8, 7), (11, 0), (12, 1)), TRUE) AS has_dram
     FROM canonical.ncu_launches
 ) AS launches
 LEFT JOIN rates USING (file, launch)

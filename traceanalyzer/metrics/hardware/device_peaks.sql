@@ -44,9 +44,7 @@ models AS (
     FROM known
 ),
 matched AS (
-    SELECT
-        described.trace_id, described.device,
-        min(models.position) AS position
+    SELECT described.trace_id, described.device, min(models.position) AS position
     FROM described
     JOIN models
       ON regexp_matches(described.name, models.pattern)

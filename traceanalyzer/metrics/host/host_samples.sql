@@ -24,9 +24,7 @@ WITH functions AS (
     GROUP BY trace_id, thread_id, function, module
 ),
 own_counts AS (
-    SELECT
-        trace_id, thread_id, function, module, own_function,
-        count(*) AS sample_count
+    SELECT trace_id, thread_id, function, module, own_function, count(*) AS sample_count
     FROM canonical.cpu_samples
     WHERE own_function IS NOT NULL
     GROUP BY ALL

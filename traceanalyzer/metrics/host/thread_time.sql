@@ -18,18 +18,12 @@
 --   migration_count   BIGINT   intervals on another CPU than the interval before
 --   open_count        BIGINT   intervals cut at the begin or end of the recording
 WITH running AS (
-    SELECT
-        trace_id, pid, tid, name AS cpu, start_ns,
-        start_ns + dur_ns AS end_ns,
-        event_id
+    SELECT trace_id, pid, tid, name AS cpu, start_ns, start_ns + dur_ns AS end_ns, event_id
     FROM canonical.async_slices
     WHERE category = 'sched'
 ),
 recordings AS (
-    SELECT
-        trace_id,
-        min(start_ns) AS first_ns,
-        max(greatest(start_ns, end_ns)) AS last_ns
+    SELECT trace_id, min(start_ns) AS first_ns, max(greatest(start_ns, end_ns)) AS last_ns
     FROM (
         SELECT trace_id, start_ns, end_ns FROM running
         UNION ALL
@@ -39,9 +33,7 @@ recordings AS (
 ),
 -- A thread that is first seen when it leaves the CPU has run since the recording began.
 already_running AS (
-    SELECT
-        off_cpu.trace_id, off_cpu.pid, off_cpu.tid,
-        min(off_cpu.start_ns) AS end_ns
+    SELECT off_cpu.trace_id, off_cpu.pid, off_cpu.tid, min(off_cpu.start_ns) AS end_ns
     FROM off_cpu_intervals AS off_cpu
     LEFT JOIN running
            ON running.trace_id = off_cpu.trace_id
@@ -84,9 +76,7 @@ thread_sums AS (
     GROUP BY trace_id, pid, tid
 ),
 ready AS (
-    SELECT
-        trace_id, pid, tid,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE is_ready), 0) AS BIGINT) AS ready_ns
+    SELECT trace_id, pid, tid, CAST(coalesce(sum(dur_ns) FILTER (WHERE is_ready), 0) AS BIGINT) AS ready_ns
     FROM off_cpu_intervals
     GROUP BY ALL
 )

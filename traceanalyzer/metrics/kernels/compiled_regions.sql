@@ -49,10 +49,7 @@ work AS (
     GROUP BY launches.trace_id, launches.kind, calls.name
 ),
 called AS (
-    SELECT
-        trace_id, kind, name,
-        count(*) AS call_count,
-        sum(dur_ns) AS host_sum_ns
+    SELECT trace_id, kind, name, count(*) AS call_count, sum(dur_ns) AS host_sum_ns
     FROM calls
     GROUP BY trace_id, kind, name
 )

@@ -20,16 +20,12 @@
 --   dur_ns       BIGINT   duration
 --   wall_ns      BIGINT   its part of the analysis window's wall time; 0 outside the window
 WITH compute AS (
-    SELECT
-        trace_id, device, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, device, start_ns, start_ns + dur_ns AS end_ns
     FROM gpu_ops
     WHERE kind = 'kernel' AND NOT is_comm
 ),
 windows_of_compute AS (
-    SELECT
-        trace_id, device, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, device, start_ns, start_ns + dur_ns AS end_ns
     FROM ledger_rows
     WHERE kept AND bucket = 'compute'
 ),
@@ -43,10 +39,7 @@ changes AS (
     SELECT trace_id, device, end_ns, 0, -1 FROM windows_of_compute
 ),
 instants AS (
-    SELECT
-        trace_id, device, at_ns,
-        sum(kernels) AS kernels,
-        sum(windows) AS windows
+    SELECT trace_id, device, at_ns, sum(kernels) AS kernels, sum(windows) AS windows
     FROM changes
     GROUP BY trace_id, device, at_ns
 ),

@@ -16,9 +16,7 @@ WITH names AS (
     WHERE kind = 'kernel' AND name IS NOT NULL
 ),
 classes AS (
-    SELECT
-        name,
-        coalesce(kernel_class_of(name), 'other') AS class
+    SELECT name, coalesce(kernel_class_of(name), 'other') AS class
     FROM names
 )
 SELECT

@@ -11,10 +11,7 @@
 --   pattern      VARCHAR  RE2 regular expression, searched for in the name
 --   value        VARCHAR  what a match means
 --   example      VARCHAR  a name seen in a real trace (shortened)
-SELECT
-    aspect,
-    position::INTEGER AS position,
-    pattern, value, example
+SELECT aspect, position::INTEGER AS position, pattern, value, example
 FROM (
     VALUES
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.

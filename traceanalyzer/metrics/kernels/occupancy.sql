@@ -24,10 +24,7 @@ sums AS (
       AND ops.start_ns + ops.dur_ns > span.start_ns
     GROUP BY ops.trace_id, ops.device
 )
-SELECT
-    trace, rank, device,
-    coalesce(sum_ns, 0) AS sum_ns,
-    weighted / nullif(sum_ns, 0) AS occupancy_percent
+SELECT trace, rank, device, coalesce(sum_ns, 0) AS sum_ns, weighted / nullif(sum_ns, 0) AS occupancy_percent
 FROM span
 LEFT JOIN sums USING (trace_id, device)
 ORDER BY trace_id, device

@@ -35,9 +35,7 @@ sizes AS (
     FROM arguments
 ),
 sized AS (
-    SELECT
-        kernels.*,
-        sizes.size_bytes
+    SELECT kernels.*, sizes.size_bytes
     FROM kernels
     LEFT JOIN sizes
            ON sizes.trace_id = kernels.trace_id AND sizes.slice_id = kernels.cpu_op_id AND sizes.name = kernels.name

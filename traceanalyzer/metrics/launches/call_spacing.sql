@@ -13,10 +13,7 @@ WITH calls AS (
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
 )
-SELECT
-    traces.trace, traces.rank, trace_id,
-    count(*) AS call_count,
-    median(calls.until_next_ns) AS median_ns
+SELECT traces.trace, traces.rank, trace_id, count(*) AS call_count, median(calls.until_next_ns) AS median_ns
 FROM calls
 JOIN traces USING (trace_id)
 GROUP BY traces.trace, traces.rank, trace_id

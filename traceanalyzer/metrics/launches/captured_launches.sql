@@ -32,10 +32,7 @@ marks AS (
        OR contains(name, 'capture_') AND category = 'python' AND regexp_matches(name, 'torch/cuda/graphs.py.*: capture_(begin|end)$')
 ),
 followed AS (
-    SELECT
-        *,
-        lead(is_end) OVER following AS is_next_end,
-        lead(end_ns) OVER following AS next_end_ns
+    SELECT *, lead(is_end) OVER following AS is_next_end, lead(end_ns) OVER following AS next_end_ns
     FROM marks
     WINDOW following AS (PARTITION BY owner_id, thread_id ORDER BY start_ns, slice_id)
 ),

@@ -29,10 +29,7 @@ arrows AS MATERIALIZED (
     WHERE to_phase <> 's'
 ),
 points AS (
-    SELECT
-        flows.*,
-        TRY_CAST(threads.pid AS INTEGER) AS device,
-        TRY_CAST(threads.tid AS BIGINT) AS stream
+    SELECT flows.*, TRY_CAST(threads.pid AS INTEGER) AS device, TRY_CAST(threads.tid AS BIGINT) AS stream
     FROM flows
     SEMI JOIN (
         SELECT trace_id, event_id FROM arrows

@@ -52,9 +52,7 @@ first_replays AS (
     GROUP BY trace, rank, trace_id, graph
 ),
 nodes AS MATERIALIZED (
-    SELECT
-        first_replays.trace, first_replays.rank,
-        replayed.*
+    SELECT first_replays.trace, first_replays.rank, replayed.*
     FROM first_replays
     JOIN replayed USING (trace_id, graph, launch_id)
 ),
@@ -136,10 +134,7 @@ sizes AS (
     GROUP BY trace_id, graph
 ),
 ordered AS (
-    SELECT
-        matches.*,
-        sizes.op_count,
-        count_if(matches.is_in_order) OVER in_pair AS in_order_count
+    SELECT matches.*, sizes.op_count, count_if(matches.is_in_order) OVER in_pair AS in_order_count
     FROM matches
     JOIN sizes USING (trace_id, graph)
     WINDOW in_pair AS (

@@ -16,9 +16,7 @@
 --   full_ns      BIGINT   time in which 1,024 launches or more wait
 --   full_share   DOUBLE   full_ns / window_ns
 WITH depths AS (
-    SELECT
-        trace, rank, device, stream, trace_id, depth,
-        sum(dur_ns) AS dur_ns
+    SELECT trace, rank, device, stream, trace_id, depth, sum(dur_ns) AS dur_ns
     FROM queue_depth_changes
     WHERE dur_ns IS NOT NULL
     GROUP BY ALL

@@ -19,10 +19,7 @@
 --   max_ns      BIGINT   longest call
 --   size_bytes  BIGINT   bytes of all events; NULL: calls, whose sizes are not recorded
 WITH host_steps AS (
-    SELECT
-        trace_id, host_start_ns,
-        any_value(step) AS step,
-        max(host_end_ns) AS host_end_ns
+    SELECT trace_id, host_start_ns, any_value(step) AS step, max(host_end_ns) AS host_end_ns
     FROM attribution.steps
     GROUP BY trace_id, host_start_ns
 ),

@@ -47,9 +47,7 @@ allocations AS MATERIALIZED (
     WHERE kind = 'alloc'
 ),
 operators AS MATERIALIZED (
-    SELECT
-        trace_id, thread_id, slice_id, op_id, depth, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, thread_id, slice_id, op_id, depth, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     SEMI JOIN (SELECT DISTINCT trace_id, thread_id FROM allocations) AS allocating USING (trace_id, thread_id)
     WHERE category = 'cpu_op' AND dur_ns > 0
@@ -83,10 +81,7 @@ climbing AS (
     WHERE climbing.end_ns <= climbing.at_ns
 ),
 host_steps AS (
-    SELECT
-        trace_id, host_start_ns,
-        any_value(step) AS step,
-        max(host_end_ns) AS host_end_ns
+    SELECT trace_id, host_start_ns, any_value(step) AS step, max(host_end_ns) AS host_end_ns
     FROM attribution.steps
     GROUP BY trace_id, host_start_ns
 ),
@@ -115,9 +110,7 @@ times AS (
     ASOF LEFT JOIN phases AS freed ON freed.trace_id = times.trace_id AND freed.start_ns <= times.end_ns
 ),
 owned AS (
-    SELECT
-        times.*,
-        owners.slice_id AS operator_id, owners.end_ns AS operator_end_ns
+    SELECT times.*, owners.slice_id AS operator_id, owners.end_ns AS operator_end_ns
     FROM times
     LEFT JOIN (FROM climbing WHERE end_ns > at_ns) AS owners USING (trace_id, event_id)
 )

@@ -43,9 +43,7 @@ live AS (
 -- Memory from before the recording may be freed before the peak, so `older` is the part of the peak that no allocation
 -- of the recording holds.
 held AS (
-    SELECT
-        trace_id, place, device,
-        sum(live_bytes) AS live_bytes
+    SELECT trace_id, place, device, sum(live_bytes) AS live_bytes
     FROM live
     GROUP BY trace_id, place, device
 ),

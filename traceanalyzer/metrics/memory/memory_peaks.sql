@@ -26,10 +26,7 @@
 --   least_free_bytes       BIGINT   smallest reserved but free memory; NULL: no totals
 --   broken_count           BIGINT   events whose total does not follow from the event before; NULL: no totals
 WITH host_steps AS (
-    SELECT
-        trace_id, host_start_ns,
-        any_value(step) AS step,
-        max(host_end_ns) AS host_end_ns
+    SELECT trace_id, host_start_ns, any_value(step) AS step, max(host_end_ns) AS host_end_ns
     FROM attribution.steps
     GROUP BY trace_id, host_start_ns
 ),

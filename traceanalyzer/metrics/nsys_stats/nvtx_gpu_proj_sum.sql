@@ -99,10 +99,7 @@ above AS (
     WHERE links.outer_id IS NOT NULL
 ),
 levels AS (
-    SELECT
-        above.trace_id, above.slice_id,
-        count(*) AS level,
-        arg_max(above_id, depth) AS inner_id
+    SELECT above.trace_id, above.slice_id, count(*) AS level, arg_max(above_id, depth) AS inner_id
     FROM above
     JOIN covered ON covered.trace_id = above.trace_id AND covered.slice_id = above_id
     JOIN spans AS outside ON outside.trace_id = above.trace_id AND outside.slice_id = above_id

@@ -36,9 +36,7 @@ outlasting AS MATERIALIZED (
     ) AS pairs
 ),
 ancestors AS MATERIALIZED (
-    SELECT
-        trace_id, slice_id, parent_id,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, slice_id, parent_id, start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE depth < (SELECT max(depth) FROM outlasting)
 ),
@@ -76,9 +74,7 @@ siblings AS (
 ),
 -- What the durations of such slices add up to beyond the time that they cover, by the stack around them.
 twice_covered AS (
-    SELECT
-        counted.trace_id, slices.stack_id,
-        sum(counted.overlap_ns) AS overlap_ns
+    SELECT counted.trace_id, slices.stack_id, sum(counted.overlap_ns) AS overlap_ns
     FROM (
         SELECT
             trace_id, around_id,
@@ -118,17 +114,13 @@ placed AS MATERIALIZED (
     LEFT JOIN crossing ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
 ),
 stacks AS MATERIALIZED (
-    SELECT
-        placed.* EXCLUDE (around_id),
-        parents.stack_id AS parent_stack_id
+    SELECT placed.* EXCLUDE (around_id), parents.stack_id AS parent_stack_id
     FROM placed
     LEFT JOIN (FROM canonical.host_slices WHERE slice_id IN (SELECT around_id FROM placed)) AS parents
            ON parents.trace_id = placed.trace_id AND parents.slice_id = placed.around_id
 ),
 inner_time AS (
-    SELECT
-        trace_id, parent_stack_id AS stack_id,
-        sum(host_sum_ns) AS inner_ns
+    SELECT trace_id, parent_stack_id AS stack_id, sum(host_sum_ns) AS inner_ns
     FROM stacks
     WHERE parent_stack_id IS NOT NULL
     GROUP BY trace_id, parent_stack_id
@@ -144,9 +136,7 @@ device_work AS (
     GROUP BY ops.trace_id, slices.stack_id
 ),
 idle AS (
-    SELECT
-        pieces.trace_id, slices.stack_id,
-        CAST(sum(pieces.dur_ns) AS BIGINT) AS idle_self_ns
+    SELECT pieces.trace_id, slices.stack_id, CAST(sum(pieces.dur_ns) AS BIGINT) AS idle_self_ns
     FROM attribution.ledger_rows AS pieces
     JOIN canonical.host_slices AS slices
       ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id

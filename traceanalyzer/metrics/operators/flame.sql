@@ -27,9 +27,7 @@ paths AS (
     FROM nodes
     WHERE parent_stack_id IS NULL
     UNION ALL
-    SELECT
-        nodes.trace_id, nodes.stack_id,
-        paths.stack || ';' || nodes.frame
+    SELECT nodes.trace_id, nodes.stack_id, paths.stack || ';' || nodes.frame
     FROM paths
     JOIN nodes ON nodes.trace_id = paths.trace_id AND nodes.parent_stack_id = paths.stack_id
 ),
@@ -58,9 +56,7 @@ device_work AS (
     GROUP BY ALL
 ),
 allocated AS (
-    SELECT
-        allocations.trace_id, slices.stack_id,
-        sum(allocations.size_bytes) AS value
+    SELECT allocations.trace_id, slices.stack_id, sum(allocations.size_bytes) AS value
     FROM memory_allocations AS allocations
     LEFT JOIN canonical.host_slices AS slices
            ON slices.trace_id = allocations.trace_id
@@ -70,9 +66,7 @@ allocated AS (
     GROUP BY ALL
 ),
 waits AS (
-    SELECT
-        pieces.trace_id, pieces.bucket,
-        sum(pieces.dur_ns) AS value
+    SELECT pieces.trace_id, pieces.bucket, sum(pieces.dur_ns) AS value
     FROM (
         SELECT
             trace_id, bucket, dur_ns,

@@ -21,9 +21,7 @@ operators AS MATERIALIZED (
     WHERE category = 'cpu_op'
 ),
 launchers AS MATERIALIZED (
-    SELECT
-        trace_id, cpu_op_id AS launcher_id,
-        count(*) AS op_count
+    SELECT trace_id, cpu_op_id AS launcher_id, count(*) AS op_count
     FROM canonical.gpu_ops
     WHERE cpu_op_id IS NOT NULL
     GROUP BY trace_id, cpu_op_id

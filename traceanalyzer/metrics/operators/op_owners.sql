@@ -35,19 +35,13 @@ WITH anchors AS MATERIALIZED (
            ON around.trace_id = ops.trace_id AND around.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
 ),
 outermost AS (
-    SELECT
-        trace_id, thread_id, start_ns,
-        start_ns + dur_ns AS end_ns,
-        slice_id
+    SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns, slice_id
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND op_id IS NULL
 ),
 -- Nodes of the backward pass name the forward pass's thread.
 autograd_nodes AS (
-    SELECT
-        trace_id, thread_id, start_ns,
-        start_ns + dur_ns AS end_ns,
-        slice_id, sequence
+    SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns, slice_id, sequence
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND forward_thread IS NOT NULL
 ),

@@ -33,9 +33,7 @@ climbing AS (
 ),
 -- What is a captured line's is not that of the line that launches the graph.
 captured AS (
-    SELECT
-        owners.trace_id, owners.python AS name, launches.stack_id,
-        sum(ops.dur_ns) AS device_ns
+    SELECT owners.trace_id, owners.python AS name, launches.stack_id, sum(ops.dur_ns) AS device_ns
     FROM attribution.captured_owners AS owners
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
     JOIN canonical.host_slices AS launches

@@ -67,9 +67,7 @@ outlasted AS (
 ),
 -- Which range is the innermost of a calling thread from a time on. A range that another one outlasts stays around that one.
 edges AS MATERIALIZED (
-    SELECT
-        trace_id, thread_id, at_ns,
-        arg_max_null(open_id, place) AS open_id
+    SELECT trace_id, thread_id, at_ns, arg_max_null(open_id, place) AS open_id
     FROM (
         SELECT trace_id, thread_id, start_ns AS at_ns, slice_id AS open_id, depth + 1 AS place
         FROM marked
@@ -105,9 +103,7 @@ climbing AS (
     WHERE outside.end_ns < climbing.end_ns AND climbing.level < 100
 ),
 parents AS MATERIALIZED (
-    SELECT
-        climbing.trace_id, climbing.slice_id,
-        arg_max_null(climbing.around_id, climbing.level) AS parent_id
+    SELECT climbing.trace_id, climbing.slice_id, arg_max_null(climbing.around_id, climbing.level) AS parent_id
     FROM climbing
     GROUP BY climbing.trace_id, climbing.slice_id
 ),
@@ -245,10 +241,7 @@ inside AS (
        OR (chains.end_ns >= chains.inner_end_ns AND NOT launched.is_by_time)
 ),
 device AS (
-    SELECT
-        key,
-        sum(added_ns) AS busy_ns,
-        count(*) AS op_count
+    SELECT key, sum(added_ns) AS busy_ns, count(*) AS op_count
     FROM (
         SELECT
             key,

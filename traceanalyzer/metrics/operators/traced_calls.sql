@@ -7,9 +7,7 @@
 -- columns: trace_id
 --   slice_id   BIGINT   the operator (host_slices.slice_id)
 WITH phases AS MATERIALIZED (
-    SELECT
-        trace_id, thread_id, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     WHERE CASE
         WHEN category IN ('cpu_op', 'annotation')

@@ -42,9 +42,7 @@ kernels AS (
     GROUP BY trace_id, device
 ),
 run AS (
-    SELECT
-        count(DISTINCT rank) AS found_ranks,
-        max(world_size) AS world_size
+    SELECT count(DISTINCT rank) AS found_ranks, max(world_size) AS world_size
     FROM canonical.traces
 ),
 -- A server may have no requests: between iterations its issuing thread polls, or nothing of it is recorded.

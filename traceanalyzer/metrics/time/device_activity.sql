@@ -38,9 +38,7 @@ ops AS (
     FROM work
     JOIN keyed USING (trace_id, device, kind, is_comm, copy_kind, is_managed)
 )
-SELECT
-    trace, rank, device, trace_id, engine, start_ns,
-    end_ns - start_ns AS dur_ns
+SELECT trace, rank, device, trace_id, engine, start_ns, end_ns - start_ns AS dur_ns
 FROM interval_merge('ops')
 JOIN lanes USING (key)
 JOIN canonical.traces USING (trace_id)

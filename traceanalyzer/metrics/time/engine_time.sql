@@ -19,9 +19,7 @@
 --   span_ns   BIGINT   last_ns - first_ns
 --   idle_ns   BIGINT   span_ns - busy_ns
 WITH activity AS MATERIALIZED (
-    SELECT
-        trace_id, device, engine, start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT trace_id, device, engine, start_ns, start_ns + dur_ns AS end_ns
     FROM device_activity
 ),
 unions AS (

@@ -12,10 +12,7 @@
 --   launch_late_ns BIGINT   part of the gap before that operation's launch call returned; NULL: the call is not in the
 --                           trace
 WITH ops AS (
-    SELECT
-        {'trace_id': trace_id, 'device': device} AS key,
-        start_ns,
-        start_ns + dur_ns AS end_ns
+    SELECT {'trace_id': trace_id, 'device': device} AS key, start_ns, start_ns + dur_ns AS end_ns
     FROM gpu_ops
 ),
 gaps AS (
@@ -32,9 +29,7 @@ befores AS (
     GROUP BY ALL
 ),
 afters AS (
-    SELECT
-        gaps.trace_id, gaps.device, gaps.start_ns, gaps.end_ns,
-        min(op_id) AS after_op_id
+    SELECT gaps.trace_id, gaps.device, gaps.start_ns, gaps.end_ns, min(op_id) AS after_op_id
     FROM gaps
     JOIN gpu_ops
         ON gpu_ops.trace_id = gaps.trace_id

@@ -15,9 +15,7 @@
 --                           the gap and its first launch after it: removing it shortens the gap by at most this;
 --                           NULL: not recorded
 WITH longest AS (
-    SELECT
-        trace_id, device,
-        arg_max(struct_pack(bucket, start_ns), (dur_ns, -row_id)) AS piece
+    SELECT trace_id, device, arg_max(struct_pack(bucket, start_ns), (dur_ns, -row_id)) AS piece
     FROM attribution.ledger_rows
     WHERE kept AND bucket <> 'compute'
     GROUP BY trace_id, device

@@ -21,9 +21,7 @@ WITH slowest AS (
     LIMIT 1
 ),
 buckets AS (
-    SELECT
-        trace_id, device, bucket,
-        CAST(SUM(dur_ns) AS BIGINT) AS dur_ns
+    SELECT trace_id, device, bucket, CAST(SUM(dur_ns) AS BIGINT) AS dur_ns
     FROM attribution.run_rows
     GROUP BY trace_id, device, bucket
 )

@@ -21,9 +21,7 @@
 --   kept           BOOLEAN  the step is in the analysis window
 --   drop_reason    VARCHAR  why the step is not kept: no GPU work, warm-up, end not in the trace, cut short, not chosen
 WITH compute AS (
-    SELECT
-        trace_id, device, step,
-        CAST(sum(dur_ns) AS BIGINT) AS compute_ns
+    SELECT trace_id, device, step, CAST(sum(dur_ns) AS BIGINT) AS compute_ns
     FROM attribution.ledger_rows
     WHERE bucket = 'compute' AND step IS NOT NULL
     GROUP BY trace_id, device, step

@@ -35,11 +35,7 @@ placed AS (
         AND steps.host_start_ns <= launched.call_start_ns
 ),
 work AS (
-    SELECT
-        trace_id, device, step,
-        count(*) AS op_count,
-        min(start_ns) AS first_ns,
-        max(end_ns) AS last_ns
+    SELECT trace_id, device, step, count(*) AS op_count, min(start_ns) AS first_ns, max(end_ns) AS last_ns
     FROM placed
     WHERE step IS NOT NULL
     GROUP BY trace_id, device, step
@@ -103,10 +99,7 @@ whole AS (
     ANTI JOIN attribution.steps USING (trace_id, device)
     GROUP BY ops.trace_id, ops.device
 )
-SELECT
-    trace, rank, device, traces.trace_id, step, name, start_ns,
-    end_ns - start_ns AS dur_ns,
-    op_count
+SELECT trace, rank, device, traces.trace_id, step, name, start_ns, end_ns - start_ns AS dur_ns, op_count
 FROM (
     SELECT trace_id, device, step, name, start_ns, end_ns, op_count FROM kept
     UNION ALL

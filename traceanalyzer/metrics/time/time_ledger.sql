@@ -57,11 +57,7 @@ WITH rows_of_steps AS (
     FROM attribution.ledger_rows
 ),
 buckets AS (
-    SELECT
-        trace_id, device, step,
-        any_value(kept) AS kept,
-        bucket,
-        CAST(sum(dur_ns) AS BIGINT) AS dur_ns
+    SELECT trace_id, device, step, any_value(kept) AS kept, bucket, CAST(sum(dur_ns) AS BIGINT) AS dur_ns
     FROM rows_of_steps
     GROUP BY trace_id, device, step, bucket
 )

@@ -14,9 +14,7 @@ WITH replayed AS (
     WHERE launches.has_nodes
 ),
 matched AS (
-    SELECT
-        nodes.*,
-        replayed.graph_node_id, replayed.nth
+    SELECT nodes.*, replayed.graph_node_id, replayed.nth
     FROM graph_operators AS nodes
     JOIN replayed USING (trace_id, op_id)
     WHERE nodes.is_matched
@@ -71,9 +69,7 @@ differing AS (
        OR operators.input_shapes IS DISTINCT FROM places.input_shapes
 ),
 counted AS (
-    SELECT
-        places.trace_id, places.launch_id, places.owner_id, chains.slice_id,
-        count(*) AS op_count
+    SELECT places.trace_id, places.launch_id, places.owner_id, chains.slice_id, count(*) AS op_count
     FROM captured_places AS places
     JOIN captured_chains AS chains ON chains.owner_id = places.owner_id AND chains.captured_id = places.captured_id
     WHERE places.operator IS NOT NULL

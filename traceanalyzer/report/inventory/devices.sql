@@ -1,9 +1,6 @@
 -- One row per trace and device: what it is, and how much work it was seen doing.
 WITH worked AS (
-    SELECT
-        trace_id, device,
-        count(*) AS gpu_op_count,
-        count(DISTINCT stream) AS stream_count
+    SELECT trace_id, device, count(*) AS gpu_op_count, count(DISTINCT stream) AS stream_count
     FROM canonical.gpu_ops
     GROUP BY trace_id, device
 )

@@ -16,9 +16,7 @@ WITH events AS (
     UNION ALL
     SELECT trace_id, 'other', coalesce(category, 'asynchronous') FROM canonical.async_slices
 )
-SELECT
-    traces.trace, events.class, events.category,
-    count(*) AS event_count
+SELECT traces.trace, events.class, events.category, count(*) AS event_count
 FROM events
 JOIN canonical.traces USING (trace_id)
 GROUP BY traces.trace_id, traces.trace, events.class, events.category

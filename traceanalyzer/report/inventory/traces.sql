@@ -21,10 +21,7 @@ linked AS (
     GROUP BY trace_id
 ),
 windows AS (
-    SELECT
-        trace_id,
-        max(step_source) AS step_source,
-        max(step_count) AS kept_step_count
+    SELECT trace_id, max(step_source) AS step_source, max(step_count) AS kept_step_count
     FROM attribution.windows
     GROUP BY trace_id
 ),
@@ -34,9 +31,7 @@ operators AS (
     WHERE category = 'cpu_op'
 ),
 steps AS (
-    SELECT
-        trace_id,
-        count(DISTINCT step) AS step_count
+    SELECT trace_id, count(DISTINCT step) AS step_count
     FROM attribution.steps
     GROUP BY trace_id
 ),

@@ -2,9 +2,7 @@
 WITH claimed AS (
     SELECT NULL /* claimed */
 )
-SELECT
-    step,
-    sum(dur_ns)::BIGINT AS dur_ns
+SELECT step, sum(dur_ns)::BIGINT AS dur_ns
 FROM claimed
 WHERE step IS NOT NULL AND list_contains($places::VARCHAR[], trace_id || '/' || device)
 GROUP BY step

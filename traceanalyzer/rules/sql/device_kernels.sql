@@ -56,10 +56,7 @@ named AS (
     WHERE rest.rest_ns > 0
 ),
 classes AS (
-    SELECT
-        trace_id, device, class,
-        sum(call_count)::BIGINT AS call_count,
-        sum(wall_ns)::BIGINT AS wall_ns
+    SELECT trace_id, device, class, sum(call_count)::BIGINT AS call_count, sum(wall_ns)::BIGINT AS wall_ns
     FROM named
     GROUP BY trace_id, device, class
 ),

@@ -1,8 +1,6 @@
 -- One row per device: its analysis window and the buckets that add up to it, largest first.
 WITH buckets AS (
-    SELECT
-        trace_id, device, bucket,
-        sum(dur_ns)::BIGINT AS dur_ns
+    SELECT trace_id, device, bucket, sum(dur_ns)::BIGINT AS dur_ns
     FROM ledger_rows
     WHERE kept
     GROUP BY trace_id, device, bucket

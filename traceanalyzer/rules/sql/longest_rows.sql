@@ -3,9 +3,7 @@
 -- Of host time that many short slices hold, a row blames the one that holds most: it is one of many where it is shorter
 -- than half of the row. A wait that emptied the queue is its own, however long the row behind it is.
 WITH longest AS (
-    SELECT
-        ledger_rows.*,
-        traces.first_ns
+    SELECT ledger_rows.*, traces.first_ns
     FROM ledger_rows
     JOIN traces USING (trace_id)
     WHERE ledger_rows.kept
@@ -17,9 +15,7 @@ WITH longest AS (
     LIMIT 5
 ),
 named AS (
-    SELECT
-        longest.*,
-        coalesce(blamed.dur_ns < longest.dur_ns / 2, FALSE) AS is_one_of_many
+    SELECT longest.*, coalesce(blamed.dur_ns < longest.dur_ns / 2, FALSE) AS is_one_of_many
     FROM longest
     LEFT JOIN host_slices AS blamed
         ON blamed.trace_id = longest.trace_id

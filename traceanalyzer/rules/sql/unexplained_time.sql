@@ -1,8 +1,6 @@
 -- One row per bucket: time of the analysis windows without compute that no finding owns; not of unjudged traces.
 -- Nor of devices that only copy, beside devices of the same trace that compute.
-SELECT
-    ledger_rows.bucket,
-    sum(ledger_rows.dur_ns)::BIGINT AS dur_ns
+SELECT ledger_rows.bucket, sum(ledger_rows.dur_ns)::BIGINT AS dur_ns
 FROM ledger_rows
 WHERE ledger_rows.kept
   AND NOT list_contains($unjudged::INTEGER[], ledger_rows.trace_id)
