@@ -12,9 +12,8 @@ from traceanalyzer.report.charts.svg import Svg
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.html.sections.ledger import plan_drops
+from traceanalyzer.report.html.sections.ledger import plan_drops, step_times
 from traceanalyzer.report.html.sections.ranks import rank_map
-from traceanalyzer.report.html.sections.steps import step_times
 from traceanalyzer.report.html.source import query
 from traceanalyzer.text.words import counted
 

@@ -12,9 +12,9 @@ import pytest
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import limits
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.serving import workers
+from traceanalyzer.serving import server
 from traceanalyzer.serving.answers import Answers, served_folders
-from traceanalyzer.serving.workers import ToolFailedError, Worker
+from traceanalyzer.serving.server import ToolFailedError, Worker
 
 pytestmark = pytest.mark.check  # processes start
 
@@ -92,4 +92,4 @@ def test_other_calls_are_answered_while_a_query_runs(worker: Worker) -> None:
     assert other.answer("runs", {})
     assert query.is_alive()
     query.join()
-    assert failed == [workers._ENDED[workers._STUCK]]
+    assert failed == [server._ENDED[server._STUCK]]

@@ -18,7 +18,7 @@ from traceanalyzer.exports.overlay import write_critical_path_table
 from traceanalyzer.metrics import Metric, metrics
 from traceanalyzer.query.metric_files import LAYOUTS, _as_written
 from traceanalyzer.report.screens import result_set
-from traceanalyzer.text.quoting import CsvRows
+from traceanalyzer.text.visible import CsvRows
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"]
 PLAIN = ["a=1", "", "'", "aten::mm", "void f<1, 2>()", 'a"b', "a\rb", "a\r\nb", "a\nb", " =1"]

@@ -17,8 +17,7 @@ from tiers import needed
 import traceanalyzer as ta
 from traceanalyzer.cli import main
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, served_folders
-from traceanalyzer.serving.server import TOOLS
-from traceanalyzer.serving.workers import ToolFailedError, explained
+from traceanalyzer.serving.server import TOOLS, ToolFailedError, explained
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

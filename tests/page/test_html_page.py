@@ -25,8 +25,8 @@ from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.document import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, scenarios_of
 from traceanalyzer.report.html.page import page, page_of
+from traceanalyzer.report.html.sections.ledger import note_of
 from traceanalyzer.report.html.sections.ranks import alike_words
-from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import PageColumn, operators, table_markup
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries, query
 from traceanalyzer.run import Run, open_run

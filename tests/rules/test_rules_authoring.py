@@ -14,7 +14,7 @@ import yaml
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.report.screens import explanation
+from traceanalyzer.report.screens.rule import explanation_sections
 from traceanalyzer.rules import Rule, diagnose, explain, lint, load_rules, read_rules, rule_called, run_rule_tests
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
 from traceanalyzer.rules.authoring.testing import open_fixture
@@ -280,7 +280,7 @@ def test_an_explanation_of_a_rule_that_could_not_look_says_what_is_missing() -> 
     found = explained("fsdp-prefetch", {**LOADER, "steps_marked": False, "mode": "inference"})
     assert [name for name, there, _ in found.requirements if not there] == ["steps"]
     stream = io.StringIO()
-    formats.render(explanation.sections([found]), "terminal", stream)
+    formats.render(explanation_sections([found]), "terminal", stream)
     assert "Skipped. missing-capability:steps" in " ".join(stream.getvalue().split())
 
 
@@ -294,7 +294,7 @@ def test_an_explanation_tells_what_other_ranks_hide() -> None:
     assert (found.verdict.state, found.verdict.reason) == ("clear", "hidden-by-other-ranks")
     assert (found.verdict.bound_share or 0) > 0.4
     stream = io.StringIO()
-    formats.render(explanation.sections([found]), "terminal", stream)
+    formats.render(explanation_sections([found]), "terminal", stream)
     assert "Every condition holds, but it saves 45.3 % here and 0.0 % of the run" in stream.getvalue()
 
 

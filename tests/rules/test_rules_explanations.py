@@ -14,7 +14,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, lint, load_rules, readers
 from traceanalyzer.rules.authoring.testing import open_fixture
-from traceanalyzer.rules.diagnosis.attaching import attach_explanations
+from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Removal
 from traceanalyzer.rules.evaluation.verdicts import Verdict

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, sum
 from traceanalyzer.commands.opening import RunPath
 from traceanalyzer.commands.output import TargetFile, check_before_work, force_option, written
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.blocks import Block, Heading, Section, Table, Text
 from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import counted, duration, gain
 
 if TYPE_CHECKING:
-    from traceanalyzer.comparison.summary import Fact
+    from traceanalyzer.comparison.summary import Fact, Summary
     from traceanalyzer.remote.location import Location
+
 
 EXIT_BLOCKED = 3
 
@@ -91,13 +95,54 @@ def show_captures(file: Path) -> None:
     """Write when the captures of a file were taken, their step time, and their findings."""
     from traceanalyzer.comparison.summary import read_summaries
     from traceanalyzer.report import formats
-    from traceanalyzer.report.screens import baseline as screen
 
     with written(None) as stream:
-        formats.render(screen.sections(read_summaries(file), file.name), "terminal", stream)
+        formats.render(baseline_sections(read_summaries(file), file.name), "terminal", stream)
 
 
 def _different_facts(first: Mapping[str, Fact], other: Mapping[str, Fact]) -> list[str]:
     """Return in what the fingerprints of two captures differ."""
     keys = sorted(first.keys() | other.keys())
     return [f"{key} {first.get(key)!r} → {other.get(key)!r}" for key in keys if first.get(key) != other.get(key)]
+
+
+MOST_FINDINGS = 8
+
+
+def baseline_sections(summaries: Sequence[Summary], name: str) -> tuple[Section, ...]:
+    """Return the captures and their findings."""
+    heading = Heading(name, (Text(counted(len(summaries), "capture"), "dim"),))
+    rows = tuple(
+        (
+            item.label,
+            item.taken_at or "–",
+            _time(item),
+            str(max((d.step_count for d in item.devices), default=0)),
+            _gpu(item),
+        )
+        for item in summaries
+    )
+    columns = ("capture", "taken at", "step time", "steps", "GPU")
+    blocks: list[Block] = [heading, Table(columns, rows, right=frozenset({2, 3}))]
+    counts = Counter(finding.rule for item in summaries for finding in item.findings)
+    titles = {finding.rule: finding for item in summaries for finding in item.findings}
+    lines = tuple(
+        (titles[rule].title, rule, f"{count} of {len(summaries)}", gain(titles[rule].saving_share or 0.0))
+        for rule, count in counts.most_common(MOST_FINDINGS)
+    )
+    if not lines:
+        return (Section(tuple(blocks)),)
+    table = Table(("finding", "rule", "captures", "saving"), lines, right=frozenset({3}))
+    return (Section(tuple(blocks)), Section((table,), Heading("Findings")))
+
+
+def _time(item: Summary) -> str:
+    slowest = max(item.devices, key=lambda device: (device.step_count > 0, device.step_ns), default=None)
+    if slowest is None:
+        return "–"
+    return duration(slowest.step_ns) + ("" if slowest.step_count else " (no steps)")
+
+
+def _gpu(item: Summary) -> str:
+    names = item.fingerprint.get("gpu")
+    return ", ".join(names) if isinstance(names, tuple) and names else "none: host times"

@@ -34,7 +34,7 @@ def info(options: RunOptions, layout: str | None, output: Path | None, anonymous
         inventory = take_inventory(run.connection, run.left_out)
         name = run.name
     if anonymous:
-        from traceanalyzer.report.inventory.anonymous import anonymous as without_names
+        from traceanalyzer.report.inventory import anonymous as without_names
 
         click.echo(json.dumps(without_names(inventory), indent=1))
         return

@@ -118,13 +118,13 @@ def explain_rule(
     The settings of the project apply, as for `diagnose`.
     """
     from traceanalyzer.attribution import AttributionOptions
-    from traceanalyzer.report.screens import explanation
+    from traceanalyzer.report.screens import rule as report
     from traceanalyzer.run import open_run
 
     options = AttributionOptions(step_pattern=step_pattern)
     with open_run(run, store=store, options=options, trust=trust, device=device) as opened:
         note_ignored_settings(opened)
-        formats.render(explanation.sections(opened.explain(rule_id, paths)), "terminal", sys.stdout)
+        formats.render(report.explanation_sections(opened.explain(rule_id, paths)), "terminal", sys.stdout)
 
 
 @rules.command("new")

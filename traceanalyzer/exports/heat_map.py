@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
-from traceanalyzer.text.quoting import as_cell
+from traceanalyzer.text.visible import as_cell
 
 LAYOUTS = (".parquet", ".csv")
 _STEPS = """

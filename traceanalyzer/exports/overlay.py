@@ -12,7 +12,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.exports import TracePart
 from traceanalyzer.hta import CriticalPath
 from traceanalyzer.run import Run
-from traceanalyzer.text.quoting import CsvRows
+from traceanalyzer.text.visible import CsvRows
 from traceanalyzer.text.words import bucket_words, duration, percent
 
 SHORTEST_GAP_NS = 20_000

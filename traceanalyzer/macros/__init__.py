@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from traceanalyzer.metrics import in_reading_order
-from traceanalyzer.text.quoting import quoted
+from traceanalyzer.text.visible import quoted
 
 _CALLED = re.compile(r"(\w+)\s*\(")
 

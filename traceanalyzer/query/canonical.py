@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.schema import TableSchema, capture_tables, derived_tables, run_tables, trace_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.text.quoting import literal, quoted
+from traceanalyzer.text.visible import literal, quoted
 
 # The files of a trace that the tables of captures are read from.
 _OF_CAPTURES = {"capture_slices": "host_slices", "capture_args": "event_args", "capture_ops": "gpu_ops"}

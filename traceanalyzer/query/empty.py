@@ -22,7 +22,7 @@ from traceanalyzer.metrics import metrics, metrics_in_order
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.owner import kept_in_cache
-from traceanalyzer.text.quoting import literal, quoted
+from traceanalyzer.text.visible import literal, quoted
 
 _UNDOCUMENTED = """
 SELECT schema_name, table_name, 'TABLE' FROM duckdb_tables() WHERE comment IS NULL

@@ -39,7 +39,7 @@ from traceanalyzer.query.empty import (
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.text.quoting import literal
+from traceanalyzer.text.visible import literal
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions, Matched, RankTables

@@ -18,7 +18,7 @@ from traceanalyzer.metrics import Metric, metrics, with_those_below
 from traceanalyzer.process import unfinished
 from traceanalyzer.query import engine
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
-from traceanalyzer.text.quoting import cell_sql, literal
+from traceanalyzer.text.visible import cell_sql, literal
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
 _ATTRIBUTION = "attribution"

@@ -206,7 +206,6 @@ class Answers:
 
     def rules(self, rule: str | None = None, run: str | None = None) -> str:
         """List every rule; with `rule`, what it finds and how to fix it; with `run` too, why it fires there or not."""
-        from traceanalyzer.report.screens import explanation
         from traceanalyzer.report.screens import rule as report
         from traceanalyzer.rules import load_rules, rule_called, rule_page
 
@@ -216,7 +215,7 @@ class Answers:
             found = rule_called(rule, load_rules())
             return _page(report.sections(rule_page(found), found.select))
         with self._opened(run) as (opened, notes):
-            return bounded(notes + _rendered(explanation.sections(opened.explain(rule)), "markdown"))
+            return bounded(notes + _rendered(report.explanation_sections(opened.explain(rule)), "markdown"))
 
     @contextmanager
     def _opened(self, name: str, *, shows_left_out: bool = False) -> Iterator[tuple[Run, str]]:

@@ -115,7 +115,7 @@ def peak_columns() -> dict[str, str]:
 def _row(metric: str, values: Mapping[str, int | float | str | None]) -> str:
     """Return a row of a metric as a SELECT; a view takes no parameters."""
     from traceanalyzer.metrics import metrics
-    from traceanalyzer.text.quoting import quoted
+    from traceanalyzer.text.visible import quoted
 
     cells = []
     for column in metrics()[metric].columns:

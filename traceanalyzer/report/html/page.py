@@ -19,10 +19,8 @@ from traceanalyzer.report.html.sections import (
     ranks,
     roofline,
     stacks,
-    steps,
     tables,
     timeline,
-    trust,
     verdict,
 )
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
@@ -42,7 +40,7 @@ SECTIONS: tuple[Section, ...] = (
     timeline.section,
     ledger.savings,
     findings.section,
-    steps.section,
+    ledger.steps,
     ranks.section,
     memory.section,
     tables.kernels,
@@ -54,7 +52,7 @@ SECTIONS: tuple[Section, ...] = (
     tables.collectives,
     tables.copies,
     stacks.section,
-    trust.section,
+    verdict.trust,
 )
 MOST_BYTES = 2_000_000
 # Tried one after the other until the page is small enough; the last one is taken whatever its size.

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.text.quoting import CsvRows
-from traceanalyzer.text.visible import as_json, masked, visible
+from traceanalyzer.text.visible import CsvRows, as_json, masked, visible
 
 if TYPE_CHECKING:
     import duckdb

@@ -1,14 +1,17 @@
-"""The page of a rule: what it finds, when it fires and stays silent, its parameters, and the fix."""
+"""The page of a rule (what it finds, when it fires, parameters, the fix), and how it reached its verdict on a run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
 from traceanalyzer.rules import Rule
+from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
 from traceanalyzer.rules.rule_file.page import RulePage
 from traceanalyzer.rules.rule_set.files import builtin_folder
+from traceanalyzer.text.words import confidence_words
 
 # What is longer is a condition, and has a line of its own.
 LONGEST_SEVERITY = len("from what it can save")
@@ -95,3 +98,72 @@ def _place(rule: RulePage) -> str:
     """Say where the rule's file is: of one that ships with the package, below the folder of them."""
     path = Path(rule.path)
     return f"rules/{path.relative_to(builtin_folder())}" if path.is_relative_to(builtin_folder()) else rule.path
+
+
+_ROLES = {"fired": "bad", "clear": "good", "abstained": "caution"}
+_MARKS = {True: ("yes", "good"), False: ("no ", "bad"), None: ("?  ", "caution")}
+
+
+def explanation_sections(explanations: Sequence[Explanation]) -> list[Section]:
+    """Return a section for every place that the rule is about."""
+    return [_explanation_section(explanation) for explanation in explanations]
+
+
+def _explanation_section(explanation: Explanation) -> Section:
+    verdict = explanation.verdict
+    place = ", ".join(
+        f"{name} {value}"
+        for name, value in (("trace", verdict.place.trace), ("device", verdict.place.device))
+        if value is not None
+    )
+    blocks: list[Block] = [Paragraph(_why_so(explanation))]
+    for name, there, detail in explanation.requirements:
+        blocks.append(Paragraph(f"{name}{f': {detail}' if detail else ''}", label=_marked("requires  ", there)))
+    blocks += _seen_conditions("abstains if", explanation.abstains)
+    blocks += _seen_conditions("fires if  ", explanation.when)
+    blocks += _seen_conditions("lowered if", explanation.lowers)
+    if verdict.state == "fired":
+        blocks += _seen_conditions("fix if    ", explanation.fixes)
+    if verdict.row:
+        values = (Paragraph(_seen_value(value), label=Text(name)) for name, value in verdict.row.items())
+        blocks.append(Paragraph("", label=Text("the row", "label"), blocks=tuple(values)))
+    notes = (Text(place or "the run", "dim"), Text(verdict.state, _ROLES[verdict.state]))
+    return Section(tuple(blocks), Heading(explanation.rule.id, notes))
+
+
+def _marked(words: str, holds: bool | None) -> Text:
+    mark, role = _MARKS[holds]
+    return Text(f"{words:<11} {mark}", role)
+
+
+def _seen_conditions(title: str, group: Sequence[Seen]) -> list[Block]:
+    blocks: list[Block] = []
+    for seen in group:
+        tail = f"{_seen_values(seen.values)}{'; ' if seen.values and seen.meaning else ''}{seen.meaning}"
+        inner = (Paragraph(tail, role="dim"),) if tail else ()
+        blocks.append(Paragraph(seen.text, label=_marked(title, seen.holds), blocks=inner))
+    return blocks
+
+
+def _why_so(explanation: Explanation) -> str:
+    verdict = explanation.verdict
+    if verdict.state == "abstained":
+        why = ": ".join(part for part in (verdict.reason, verdict.detail) if part)
+        return f"Skipped. {why}{f'. To record it: {verdict.unlock}' if verdict.unlock else ''}"
+    if verdict.state == "fired":
+        sure = confidence_words(verdict.confidence.level, verdict.confidence.because)
+        return f"Every condition holds: {verdict.severity}, {sure}."
+    if verdict.reason in ("too-little", "below-noise-floor", "hidden-by-other-ranks", "hidden-by-other-devices"):
+        return f"Every condition holds, but it {verdict.detail}."
+    failed = [seen for seen in explanation.when if not seen.holds]
+    return f"{len(failed)} of {len(explanation.when)} conditions do not hold." if failed else "It does not hold."
+
+
+def _seen_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_seen_value(value)}" for name, value in values.items())
+
+
+def _seen_value(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

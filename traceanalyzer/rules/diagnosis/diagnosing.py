@@ -24,7 +24,7 @@ import duckdb
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Opening
-from traceanalyzer.rules.diagnosis.attaching import attach_explanations
+from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
     Evaluator,

@@ -32,7 +32,7 @@ from traceanalyzer.diagnosis import (
     TraceSummary,
 )
 from traceanalyzer.rules.diagnosis import planning
-from traceanalyzer.rules.diagnosis.attaching import Explained
+from traceanalyzer.rules.diagnosis.explaining import Explained
 from traceanalyzer.rules.diagnosis.findings import (
     build_explanation,
     build_finding,

@@ -1,4 +1,4 @@
-"""The verdict: the cause as a headline, what it costs, and what limits trust directly below; then four numbers."""
+"""What the page says first, the verdict and its numbers, and last, how far to trust it and which rules were skipped."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from traceanalyzer.diagnosis.verdict import (
     problems,
     step_ns,
 )
+from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.brief import summary_lines
 from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
-from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.diagnosis_blocks.trust import recordings_blocks, skipped
-from traceanalyzer.report.html.document import Part, blocks_markup, filled
+from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, leading_plan, unexplained_sections
+from traceanalyzer.report.diagnosis_blocks.trust import (
+    checked_words,
+    left_out_sections,
+    override_sections,
+    recordings_blocks,
+    skipped,
+    skipped_sections,
+)
+from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration, gain, percent, speedup
 
@@ -134,3 +142,49 @@ def _findings(source: PageSource) -> Tile:
     lacking = {outcome.rule for outcome in skipped(source.diagnosis)}
     note = f"{counted(len(lacking), 'rule')} skipped: no data" if lacking else "every rule had its data"
     return Tile("Findings", str(len(rules)), note)
+
+
+LONGEST_EXAMPLE = 240
+
+
+def trust(source: PageSource) -> Part | None:
+    """Return everything that limits what the page says; each rule that was skipped, with what to record."""
+    diagnosis = source.diagnosis
+    defects = _defects(source)
+    suppressed = [
+        Section(
+            (Bullets(tuple(Text(f"{item.title} ({item.rule})") for item in diagnosis.suppressed)),),
+            Heading("Suppressed"),
+        )
+    ]
+    changed = [
+        *([] if has_no_compute(diagnosis) else unexplained_sections(diagnosis)),
+        *override_sections(diagnosis),
+        *left_out_sections(diagnosis.left_out, verbose=True),
+        *(suppressed if diagnosis.suppressed else []),
+        *([Section((Bullets(tuple(defects)),), Heading("Defects of the traces"))] if defects else []),
+    ]
+    values = {
+        "checked": checked_words(diagnosis),
+        "quality": blocks_markup([*trust_blocks(diagnosis, verbose=True), *below_noise_blocks(diagnosis)]),
+        "changed": [_titled(item) for item in changed],
+        "skipped": [_titled(item) for item in skipped_sections(diagnosis, verbose=True)],
+    }
+    return Part("trust", "How far to trust it", filled("trust.html", values), "Trust")
+
+
+def _defects(source: PageSource) -> list[Text]:
+    """Say each kind of defect: how often, in which trace, what it means, and the first one as an example."""
+    examples = {(row["trace"], row["defect"]): row["example"] for row in source.rows("defect_examples")}
+    words = []
+    for defect in source.diagnosis.defects:
+        example = examples.get((defect.trace, defect.defect))
+        shown = f"; for example {shown_name(example, LONGEST_EXAMPLE)}" if example else ""
+        words.append(Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}{shown}", "dim"))
+    return words
+
+
+def _titled(section: Section) -> dict[str, object]:
+    heading = section.heading or Heading("")
+    notes = " · ".join(item.words for item in heading.notes)
+    return {"title": heading.title, "note": notes, "body": blocks_markup(section.blocks)}
