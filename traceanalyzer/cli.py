@@ -120,7 +120,6 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in sections."""
         for title, names in _SECTIONS.items():
             with formatter.section(title):
                 commands = [(name, self.get_command(ctx, name)) for name in names]

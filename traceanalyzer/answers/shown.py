@@ -28,7 +28,6 @@ class RunTable:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
         return list(self.relation.columns)
 
     def arrow(self) -> pa.Table:

@@ -34,7 +34,6 @@ class NamedRows:
         return cls(codes, tuple(names))
 
     def name(self, row: int) -> str | None:
-        """Return the text of a row."""
         return self.names[int(self.codes[row])]
 
     def where(self, holds: Callable[[str | None], bool]) -> Flags:

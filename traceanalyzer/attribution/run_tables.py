@@ -300,7 +300,6 @@ def _with_reason(windows: pa.Table, reason: str | None) -> pa.Table:
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
     return pa.Table.from_arrays(
         [array_of(list(values), field.type) for values, field in zip(columns, schema, strict=True)], schema=schema

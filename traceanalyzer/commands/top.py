@@ -20,7 +20,6 @@ class What(click.Choice[str]):
     """What to list, also by the word for one of it."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the word for many."""
         many = {"copy": "copies", "ops": "operators"}.get(value, f"{value}s")
         return super().convert(many if many in WHAT else value, param, ctx)
 

@@ -63,7 +63,6 @@ def check_diff(diff: Diff, budgets: Sequence[Budget], fail_on: Sequence[str]) ->
 
 
 def check_run(summary: Summary, budgets: Sequence[Budget]) -> GateResult:
-    """Return the checks of one run: its absolute budgets."""
     return GateResult(
         tuple(_absolute(item, [summary], DEFAULT_COMPARE_OPTIONS) for item in budgets if not item.is_relative)
     )

@@ -326,7 +326,6 @@ def _slowest(devices: Sequence[DeviceTimes]) -> DeviceTimes | None:
 
 
 def place_words(device: DeviceTimes) -> str:
-    """Say which device this is."""
     rank = [] if device.rank is None else [f"rank {device.rank}"]
     return " ".join([*rank, "host" if device.device is None else f"device {device.device}"])
 

@@ -83,7 +83,6 @@ class OneTraceConnections:
         self._free.append(connection)
 
     def close(self) -> None:
-        """Close all connections."""
         while self._free:
             self._free.pop().close()
 

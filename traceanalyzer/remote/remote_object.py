@@ -68,7 +68,6 @@ class RemoteObject:
         return io.BufferedReader(Body(self), _BUFFER_BYTES)
 
     def stat(self) -> ObjectStat:
-        """Return its size."""
         return ObjectStat(self.entry.size_bytes)
 
     def is_file(self) -> bool:

@@ -80,7 +80,6 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
 
 
 def in_dialect(fix: Fix, dialect: str | None) -> Fix:
-    """Return a fix in a dialect."""
     named = _CODE.get((dialect, fix.lang), str)
     text = named(fix.text) if dialect == XPU else fix.text
     return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)

@@ -23,7 +23,6 @@ class StoreLocation:
     shared: Location | None = None  # what the folder is a working copy of
 
     def open(self) -> Store:
-        """Return the store."""
         return Store(self.folder) if self.shared is None else _open_shared(self.folder, self.shared)
 
 

@@ -340,5 +340,4 @@ class CsvRows:
         self._stream.write(line.removesuffix(_LINE_END) + "\n")
 
     def add(self, values: Iterable[Any]) -> None:
-        """Write a row."""
         self._writer.writerow([as_cell(value) for value in values])

@@ -84,7 +84,6 @@ class BlockingCalls:
 
     @property
     def count(self) -> int:
-        """Return the number of calls."""
         return len(self.row)
 
 

@@ -50,7 +50,6 @@ class Captures:
     row: Ints
 
     def of_thread(self, thread: int) -> Captures:
-        """Return the captures of one thread."""
         mine = self.thread == thread
         return Captures(self.thread[mine], self.start[mine], self.end[mine], self.row[mine])
 

@@ -81,7 +81,6 @@ class _Spans:
     longest: Ints  # gap that dispatching explains
 
     def some(self, which: Flags) -> _Spans:
-        """Return some of the spans."""
         return _Spans(*(getattr(self, field.name)[which] for field in fields(self)))
 
 

@@ -179,7 +179,6 @@ class DeviceOps:
 
     @property
     def count(self) -> int:
-        """Return the number of ops."""
         return len(self.op_id)
 
     @property

@@ -60,7 +60,6 @@ class HostSlices:
 
     @property
     def count(self) -> int:
-        """Return the number of slices."""
         return len(self.slice_id)
 
     def flags(self, by_name: list[bool], rows: Ints | slice = slice(None)) -> Flags:
@@ -213,7 +212,6 @@ class RecordedWaits:
 
     @property
     def are_there(self) -> bool:
-        """Whether any wait was recorded."""
         return any(self._pending.values())
 
     def add(self, stream: int, asked: int, source: int, recorded: int) -> None:

@@ -29,7 +29,6 @@ class ScanFacts:
 
     @classmethod
     def of_scan(cls, scan: Scan, window: Mapping[str, Any]) -> Self:
-        """Return the facts of a scan."""
         opens, closes = (
             None if window[name] is None else scan.position_of.get(window[name])
             for name in ("opening_op_id", "closing_op_id")

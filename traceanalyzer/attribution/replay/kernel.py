@@ -65,7 +65,6 @@ class ScanEvents:
 
     @property
     def count(self) -> int:
-        """Return the number of events."""
         return len(self.is_op)
 
     @property

@@ -106,7 +106,6 @@ class _RowsOfTraces:
                     self._groups.setdefault(trace_id, []).append(number)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def of(self, trace_id: int) -> pa.Table:
@@ -114,7 +113,6 @@ class _RowsOfTraces:
         return self._file.read_row_groups(self._groups.get(trace_id, []), use_threads=False)
 
     def count(self, trace_id: int) -> int:
-        """Return how many rows `of` returns."""
         groups = self._groups.get(trace_id, ())
         return sum(self._file.metadata.row_group(number).num_rows for number in groups)
 

@@ -38,11 +38,9 @@ class OpSavings(Mapping[int, int]):
         return self._as_dict()[op_id]
 
     def __iter__(self) -> Iterator[int]:
-        """Return the ids of the ops."""
         return iter(self._op_id.tolist())
 
     def __len__(self) -> int:
-        """Return the number of ops."""
         return len(self._op_id)
 
     def items(self) -> ItemsView[int, int]:

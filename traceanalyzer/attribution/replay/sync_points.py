@@ -98,13 +98,11 @@ class RankCalls:
 
     @classmethod
     def of_scan(cls, scan: Scan) -> Self:
-        """Return the calls of a scan."""
         at = np.flatnonzero(scan.match != NO_ROW)
         is_message = scan.cause_of_op.where(lambda name: name == MESSAGE)
         return cls(at, scan.match[at], scan.wait[at], scan.dur[at], scan.end[at], is_message[at])
 
     def taken(self, which: Ints | Flags) -> RankCalls:
-        """Return some of the calls."""
         return RankCalls(*(getattr(self, name)[which] for name in RankCalls.__dataclass_fields__))
 
 
@@ -216,7 +214,6 @@ class SyncPoints:
         return most
 
     def _device(self) -> Numbers:
-        """Return the device of each call."""
         return np.repeat(np.arange(len(self.calls), dtype=np.int32), np.diff(self.first))
 
     def off_by(self, error_ns: Ints) -> Ints:

@@ -129,7 +129,6 @@ class _LaunchSequence:
 
     @property
     def count(self) -> int:
-        """Return the number of launches."""
         return len(self.kernel)
 
     @property

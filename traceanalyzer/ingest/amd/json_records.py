@@ -90,7 +90,6 @@ class RowSpool:
         self.count = 0
 
     def add(self, row: tuple[Any, ...]) -> None:
-        """Add a row."""
         self._rows.append(row)
         self.count += 1
         if len(self._rows) == _BATCH_ROWS:

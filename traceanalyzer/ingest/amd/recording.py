@@ -344,7 +344,6 @@ class NameCodes:
         self._codes: dict[str, int] = {}
 
     def code(self, name: str) -> int:
-        """Return the number of a name."""
         return self._codes.setdefault(name, len(self._codes))
 
     def column(self) -> Column:

@@ -82,7 +82,6 @@ class WorkWriter:
         self.count = 0
 
     def write(self) -> None:
-        """Write all work."""
         self._connection.register(
             "incoming_lanes", Stream(_LANES, (self._write_batch(b) for b in self._recording.work()))
         )

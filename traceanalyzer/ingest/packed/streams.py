@@ -166,7 +166,6 @@ class CountedReader:
         return block
 
     def close(self) -> None:
-        """Close the stream."""
         self._stream.close()
 
 

@@ -58,7 +58,6 @@ class ByteStream:
         return bytes(memoryview(target)[: self.readinto(memoryview(target))])
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _read_some(self, target: memoryview) -> int:

@@ -37,7 +37,6 @@ class Around(NamedTuple):
     nearest: tuple[Int, Int, Int]
 
     def taken(self, rows: npt.NDArray[np.intp]) -> Around:
-        """Return some rows."""
         return Around(self.slice_id[rows], self.start_ns[rows], self.end_ns[rows], _of(self.nearest, rows))
 
 

@@ -57,7 +57,6 @@ class DeviceWriter:
         self.facts = DeviceFacts()
 
     def write(self, plane: Plane) -> None:
-        """Write a plane of a device."""
         gpu_plane, tpu_plane = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
         found = gpu_plane or tpu_plane
         device = int(found[1]) if found else None

@@ -64,7 +64,6 @@ class Stats:
         return Stats(*(np.empty(0, np.int64) for _ in range(5)))
 
     def taken(self, rows: Int) -> Stats:
-        """Return some rows."""
         return Stats(self.owner[rows], self.key[rows], self.kind[rows], self.value[rows], self.length[rows])
 
     def __len__(self) -> int:

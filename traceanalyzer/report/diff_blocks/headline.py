@@ -25,7 +25,6 @@ def gate_sections(gate: GateResult | None) -> list[Section]:
 
 
 def measured_words(check: Check) -> str:
-    """Say what was measured."""
     if check.measured is None:
         return "–"
     words = _words(check.unit, check.measured)

@@ -54,7 +54,6 @@ def blocks_html(blocks: Sequence[Block | Markup]) -> str:
 
 
 def blocks_of(sections: Iterable[Section]) -> list[Block]:
-    """Return the headings and blocks of sections in one row."""
     return [block for item in sections for block in ((item.heading,) if item.heading else ()) + item.blocks]
 
 

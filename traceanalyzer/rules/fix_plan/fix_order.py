@@ -34,7 +34,6 @@ class Candidate:
 
     @property
     def rule(self) -> Rule:
-        """The rule that all its verdicts are of."""
         return self.verdicts[0].rule
 
     @cached_property
@@ -56,7 +55,6 @@ class Ordered:
 
     @property
     def rule(self) -> str:
-        """The id of its rule."""
         return self.candidate.rule.id
 
 

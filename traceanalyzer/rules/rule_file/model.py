@@ -166,7 +166,6 @@ class Rule:
 
     @property
     def sql(self) -> str:
-        """All SQL of the rule."""
         needed = None if self.clear_without is None else f"FROM {self.clear_without}"
         texts = [self.select, self.when, self.severity, self.op_saving, needed]
         texts += [self.claims.where, self.claims.compute_ops]

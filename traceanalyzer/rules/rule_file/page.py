@@ -41,7 +41,6 @@ class RulePage:
 
 
 def rule_page(rule: Rule) -> RulePage:
-    """Return the page of a rule."""
     silent = tuple(test.name for test in rule.tests if test.expect.get("state") == "clear")
     return RulePage(
         id=rule.id,

@@ -8,10 +8,8 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def read_query(name: str) -> str:
-    """Return the text of a query."""
     return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def read_all_queries() -> list[str]:
-    """Return the texts of all queries."""
     return [file.read_text(encoding="utf-8") for file in sorted(_FOLDER.glob("*.sql"))]

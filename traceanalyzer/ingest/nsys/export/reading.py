@@ -305,7 +305,6 @@ class StagedExport:
 
     @property
     def event_count(self) -> int:
-        """Return the number of rows that are events."""
         return sum(
             self.source.row_counts[layout.stored_name]
             for layout in self.source.layouts.values()
@@ -377,5 +376,4 @@ class StagedExport:
             self.connection.execute(f"SET VARIABLE {name} = $value", {"value": value})
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()
