@@ -10,8 +10,7 @@ SELECT
     start + getvariable('base_ns') AS start_ns,
     "end" - start AS dur_ns
 FROM sched_intervals
-WHERE isSchedIn = 1
-    AND belongs(globalTid)
+WHERE isSchedIn = 1 AND belongs(globalTid)
 UNION ALL
 SELECT
     event_id,

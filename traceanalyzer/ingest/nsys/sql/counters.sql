@@ -1,7 +1,6 @@
 -- Sampled metrics of GPUs, network cards and switches. They belong to the machine and are kept with the file's first trace.
 SELECT
-    gpu_metric.event_id,
-    NULL::VARCHAR AS pid,
+    gpu_metric.event_id, NULL::VARCHAR AS pid,
     coalesce(metricName, 'metric ' || gpu_metric.metricId) AS name,
     'GPU ' || (gpu_metric.typeId & 255) AS series,
     "timestamp" + getvariable('base_ns') AS start_ns,
@@ -10,8 +9,7 @@ FROM gpu_metric
 LEFT JOIN gpu_metric_name USING (typeId, metricId)
 UNION ALL
 SELECT
-    samples.event_id,
-    NULL,
+    samples.event_id, NULL,
     coalesce(name, 'metric ' || samples.metricsIdx),
     samples.device || ' ' || (samples.globalId & 16777215),
     start + getvariable('base_ns'),

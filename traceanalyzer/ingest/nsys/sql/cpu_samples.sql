@@ -1,10 +1,7 @@
 -- CPU samples: the call chain of each, its innermost function, and the innermost one that somebody could change.
 WITH frames AS (
     SELECT
-        sample_frame.id,
-        sample_frame.stackDepth AS depth,
-        symbols.value AS function,
-        modules.value AS module,
+        sample_frame.id, sample_frame.stackDepth AS depth, symbols.value AS function, modules.value AS module,
         coalesce(sample_frame.kernelMode = 1, FALSE) AS is_kernel,
         coalesce(sample_frame.kernelMode = 1, FALSE)
         OR coalesce(
@@ -33,14 +30,9 @@ chains AS (
     GROUP BY id
 )
 SELECT
-    cpu_sample.event_id,
-    thread_id,
+    cpu_sample.event_id, thread_id,
     cpu_sample.taken + getvariable('base_ns') AS start_ns,
-    chains.function,
-    chains.module,
-    chains.own_function,
-    chains.is_kernel,
-    chains.stack
+    chains.function, chains.module, chains.own_function, chains.is_kernel, chains.stack
 FROM cpu_sample
 JOIN chains USING (id)
 LEFT JOIN thread_numbers ON thread = globalTid

@@ -1,9 +1,7 @@
 -- Calls of one trace that return only after work that was launched before, as `device_check` wants them.
 CREATE OR REPLACE TEMP TABLE device_waits AS
 WITH records AS (
-    SELECT
-        correlationId AS correlation,
-        any_value(nullif(streamId, 4294967295)) AS stream
+    SELECT correlationId AS correlation, any_value(nullif(streamId, 4294967295)) AS stream
     FROM sync
     WHERE belongs(globalPid)
     GROUP BY correlationId
@@ -15,9 +13,7 @@ only_device AS (
 ),
 calls AS (
     SELECT
-        only_device.device,
-        records.stream,
-        start_ns,
+        only_device.device, records.stream, start_ns,
         start_ns + dur_ns AS end_ns,
         regexp_matches(name, '^cuda(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
     FROM read_parquet($slices) AS slices
@@ -29,8 +25,7 @@ calls AS (
 SELECT
     device,
     CASE WHEN NOT is_of_device THEN stream END AS stream,
-    start_ns,
-    end_ns
+    start_ns, end_ns
 FROM calls
 WHERE is_of_device
     OR stream IS NOT NULL;

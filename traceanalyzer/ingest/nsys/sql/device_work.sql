@@ -2,13 +2,9 @@
 -- stream; a whole replay of a graph is.
 CREATE OR REPLACE TEMP TABLE device_work AS
 SELECT
-    ops.op_id,
-    ops.device,
-    ops.stream,
+    ops.op_id, ops.device, ops.stream,
     concat_ws('/', ops.device, ops.context, ops.stream) AS lane,
-    ops.name,
-    ops.size_bytes,
-    ops.start_ns,
+    ops.name, ops.size_bytes, ops.start_ns,
     ops.start_ns + ops.dur_ns AS end_ns,
     ops.graph_id IS NULL
     AND ops.kind <> 'graph'
@@ -21,5 +17,4 @@ SELECT
     calls.start_ns + calls.dur_ns AS call_end_ns
 FROM read_parquet($ops) AS ops
 LEFT JOIN read_parquet($slices) AS calls ON calls.slice_id = ops.launch_id
-WHERE ops.stream IS NOT NULL
-    AND ops.name NOT LIKE 'Memcpy UVM %';
+WHERE ops.stream IS NOT NULL AND ops.name NOT LIKE 'Memcpy UVM %';

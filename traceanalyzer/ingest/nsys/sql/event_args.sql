@@ -1,10 +1,7 @@
 -- The values of rows beyond the columns of their tables, except for operators that have only shapes: those are written
 -- with their slices. json_merge_patch leaves out unknown values.
 WITH domains AS (
-    SELECT
-        globalTid & -16777216 AS scope,
-        domainId,
-        any_value(coalesce(nullif(text, ''), value)) AS name
+    SELECT globalTid & -16777216 AS scope, domainId, any_value(coalesce(nullif(text, ''), value)) AS name
     FROM nvtx_other
     LEFT JOIN strings ON id = textId
     WHERE eventType = 75
@@ -12,10 +9,7 @@ WITH domains AS (
 ),
 inferred_domains AS (
     -- A capture that begins late lacks the creation of the domain; the names of NCCL's ranges identify it.
-    SELECT
-        globalTid & -16777216 AS scope,
-        domainId,
-        'NCCL' AS name
+    SELECT globalTid & -16777216 AS scope, domainId, 'NCCL' AS name
     FROM nvtx_details
     LEFT JOIN strings ON id = textId
     WHERE domainId <> 0
@@ -24,8 +18,7 @@ inferred_domains AS (
 ),
 ranges AS (
     SELECT
-        event_id,
-        globalTid,
+        event_id, globalTid,
         {
             'domain': coalesce(domains.name, inferred_domains.name),
             'domain_id': nullif(nvtx_details.domainId, 0),
@@ -48,12 +41,10 @@ ranges AS (
 ),
 facts AS (
     SELECT
-        event_id,
-        globalTid AS owner,
+        event_id, globalTid AS owner,
         json_merge_patch(
             '{}',
-            args,
-            operator_args,
+            args, operator_args,
             json_object('payload', payload::JSON),
             json_object('json', if(json_valid(json), json::JSON, to_json(json)))
         ) AS args
@@ -62,8 +53,7 @@ facts AS (
     SELECT event_id, globalTid, json_object('returnValue', returnValue) FROM failed_calls
     UNION ALL
     SELECT
-        event_id,
-        globalTid,
+        event_id, globalTid,
         json_merge_patch(
             '{}',
             {'tag': tag, 'remote_rank': remoteRank, 'size': size, 'communicator': commHandle, 'request': requestHandle}::JSON
@@ -71,16 +61,14 @@ facts AS (
     FROM mpi_p2p
     UNION ALL
     SELECT
-        event_id,
-        globalTid,
+        event_id, globalTid,
         json_merge_patch(
             '{}', {'root_rank': rootRank, 'size': size, 'receive_size': recvSize, 'communicator': commHandle}::JSON
         )
     FROM mpi_collective
     UNION ALL
     SELECT
-        event_id,
-        globalPid,
+        event_id, globalPid,
         json_merge_patch(
             '{}',
             {
@@ -93,8 +81,7 @@ facts AS (
     FROM kernel_details
     UNION ALL
     SELECT
-        event_id,
-        globalTid,
+        event_id, globalTid,
         json_merge_patch('{}', {'thread_state': threadState, 'thread_block': threadBlock}::JSON)
     FROM sched_intervals
     WHERE isSchedIn = 0
@@ -108,9 +95,6 @@ facts AS (
     SELECT event_id, globalPid, json_object('faults', numberOfPageFaults, 'address', address, 'device', deviceId)
     FROM gpu_page_fault
 )
-SELECT
-    event_id,
-    args::VARCHAR AS args
+SELECT event_id, args::VARCHAR AS args
 FROM facts
-WHERE belongs(owner)
-    AND args <> '{}';
+WHERE belongs(owner) AND args <> '{}';

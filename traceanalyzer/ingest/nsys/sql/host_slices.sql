@@ -2,10 +2,7 @@
 -- Rows are kept narrow: categories are numbers and names are ids, except the texts of ranges.
 WITH calls AS (
     SELECT
-        event_id,
-        globalTid AS thread,
-        start,
-        "end",
+        event_id, globalTid AS thread, start, "end",
         CASE
             WHEN eventClass = 0 THEN 'runtime'
             WHEN eventClass = 1 THEN 'driver'
@@ -22,10 +19,7 @@ WITH calls AS (
 ),
 ranges AS (
     SELECT
-        event_id,
-        globalTid AS thread,
-        start,
-        "end",
+        event_id, globalTid AS thread, start, "end",
         'annotation' AS category,
         CASE WHEN coalesce(eventType, 59) IN (59, 70) THEN 'NVTX push/pop' ELSE 'NVTX start/end' END AS raw_category,
         coalesce(nullif(text, ''), value) AS text
@@ -101,8 +95,7 @@ slices AS (
     SELECT event_id, globalTid AS thread, start, "end", 'os' AS category, 'SCHED_EVENTS' AS raw_category,
         'off-CPU' AS text
     FROM sched_intervals
-    WHERE isSchedIn = 0
-        AND "end" IS NOT NULL
+    WHERE isSchedIn = 0 AND "end" IS NOT NULL
 )
 SELECT
     event_id::UINTEGER AS slice_id,
@@ -111,7 +104,5 @@ SELECT
     "end" - start AS dur_ns,
     category::slice_category AS category,
     raw_category::slice_source AS raw_category,
-    nameId AS name_id,
-    text,
-    correlation
+    nameId AS name_id, text, correlation
 FROM slices;

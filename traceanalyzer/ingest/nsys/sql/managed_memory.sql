@@ -14,9 +14,7 @@ SELECT
     "end" - start AS dur_ns,
     CASE copyKind WHEN 11 THEN 'HtoD' WHEN 12 THEN 'DtoH' ELSE 'DtoD' END AS copy_kind,
     migration_cause(migrationCause) AS cause,
-    bytes AS size_bytes,
-    NULL::BIGINT AS fault_count,
-    NULL::VARCHAR AS function
+    bytes AS size_bytes, NULL::BIGINT AS fault_count, NULL::VARCHAR AS function
 FROM managed_moves
 LEFT JOIN homes ON homes.context = contextId
 WHERE belongs(globalPid)
@@ -27,25 +25,11 @@ SELECT
     CASE WHEN deviceId >= 0 THEN deviceId END::INTEGER,
     start + getvariable('base_ns'),
     "end" - start,
-    NULL,
-    NULL,
-    NULL,
-    numberOfPageFaults,
-    NULL
+    NULL, NULL, NULL, numberOfPageFaults, NULL
 FROM gpu_page_fault
 WHERE belongs(globalPid)
 UNION ALL
-SELECT
-    event_id,
-    'cpu_fault',
-    NULL,
-    start + getvariable('base_ns'),
-    0,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    value
+SELECT event_id, 'cpu_fault', NULL, start + getvariable('base_ns'), 0, NULL, NULL, NULL, NULL, value
 FROM cpu_page_fault
 LEFT JOIN strings ON id = CpuInstruction
 WHERE belongs(globalPid)

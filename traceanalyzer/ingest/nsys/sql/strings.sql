@@ -2,8 +2,7 @@
 -- millions of them, so patterns are tried only on strings with a matching beginning.
 CREATE TABLE strings AS
 SELECT
-    id,
-    value,
+    id, value,
     contains(value, 'nccl')
         OR contains(value, 'Nccl')
         OR contains(value, 'NCCL')

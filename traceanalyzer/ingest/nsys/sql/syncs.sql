@@ -2,30 +2,18 @@
 -- the number does, with the meaning of the exporter's version.
 WITH contexts AS (
     -- The device of a record is wrong in processes that use another device than 0; its context is right.
-    SELECT
-        context,
-        any_value(device) AS device
+    SELECT context, any_value(device) AS device
     FROM gpu_contexts
     GROUP BY context
     HAVING count(DISTINCT device) = 1
 ),
 records AS (
-    SELECT
-        globalPid,
-        eventId,
-        eventSyncId,
-        streamId,
-        correlationId,
-        start_ns
+    SELECT globalPid, eventId, eventSyncId, streamId, correlationId, start_ns
     FROM cuda_event
     LEFT JOIN sync_calls ON sync_calls.scope = globalPid AND sync_calls.correlation = correlationId
 ),
 numbered_records AS (
-    SELECT
-        globalPid,
-        eventSyncId,
-        any_value(streamId) AS stream,
-        any_value(correlationId) AS correlation
+    SELECT globalPid, eventSyncId, any_value(streamId) AS stream, any_value(correlationId) AS correlation
     FROM records
     WHERE eventSyncId NOT IN (0, 4294967295)
     GROUP BY globalPid, eventSyncId
@@ -41,17 +29,13 @@ waits AS (
 ),
 handle_records AS (
     -- Before 2025 a wait names only the handle, which is reused: the wait is for the latest record before it.
-    SELECT
-        waits.event_id,
-        records.streamId AS stream,
-        records.correlationId AS correlation
+    SELECT waits.event_id, records.streamId AS stream, records.correlationId AS correlation
     FROM waits
     ASOF JOIN records
         ON records.globalPid = waits.globalPid
         AND records.eventId = waits.eventId
         AND records.start_ns <= waits.asked_ns
-    WHERE waits.eventSyncId IS NULL
-        AND waits.eventId <> 4294967295
+    WHERE waits.eventSyncId IS NULL AND waits.eventId <> 4294967295
 )
 SELECT
     waits.event_id AS sync_id,

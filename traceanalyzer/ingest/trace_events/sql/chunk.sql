@@ -31,8 +31,7 @@ WITH numbered AS (
     FROM events_of($path, $object_bytes)
 )
 SELECT
-    position,
-    phase,
+    position, phase,
     CASE
         WHEN phase <> 'X' THEN NULL
         WHEN cat IS NULL AND (xla IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
@@ -51,8 +50,7 @@ SELECT
     if(is_step, concat_ws(' ', name, args ->> '$.step_num'), name) AS name,
     -- Ranges of rocTX belong to the threads that call HIP; rocprof shows them as another process.
     CASE WHEN rocprof = 'annotation' AND pid = '0' THEN '2' ELSE pid END AS pid,
-    tid,
-    start_us,
+    tid, start_us,
     CASE
         WHEN is_sdk THEN sdk_start_ns(args, numbered.start_ns)
         WHEN rocprof IS NULL THEN numbered.start_ns
@@ -64,9 +62,7 @@ SELECT
         ELSE rocprof_dur_ns(args ->> '$.BeginNs', args ->> '$.EndNs', numbered.dur_ns)
     END AS dur_ns,
     coalesce(id, bind_id) AS id,
-    id2,
-    bp,
-    s AS scope,
+    id2, bp, s AS scope,
     bind_id IS NOT NULL AS binds,
     truth(flow_in) AS flow_in,
     truth(flow_out) AS flow_out,

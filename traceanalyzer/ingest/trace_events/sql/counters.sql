@@ -1,7 +1,6 @@
 -- One row per argument of each counter event; the value of an argument that is no number is NULL.
 SELECT
-    samples.event_id,
-    samples.pid,
+    samples.event_id, samples.pid,
     samples.name || CASE WHEN samples.id IS NULL THEN '' ELSE ' id: ' || samples.id END AS name,
     series.key AS series,
     samples.start_ns + $base_ns AS start_ns,

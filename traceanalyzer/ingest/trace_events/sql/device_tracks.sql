@@ -4,7 +4,5 @@ SELECT
     pid,
     any_value(TRY_CAST(regexp_extract(args ->> '$.name', '/device:GPU:(\d+)', 1) AS INTEGER)) AS device
 FROM read_parquet($other)
-WHERE phase = 'M'
-    AND name = 'process_name'
-    AND regexp_matches(args ->> '$.name', '/device:GPU:\d+')
+WHERE phase = 'M' AND name = 'process_name' AND regexp_matches(args ->> '$.name', '/device:GPU:\d+')
 GROUP BY pid;

@@ -21,8 +21,7 @@ only_device AS (
 calls AS (
     SELECT
         coalesce(only_device.device, records.device) AS device,
-        records.stream,
-        start_ns,
+        records.stream, start_ns,
         start_ns + dur_ns AS end_ns,
         regexp_matches(name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
     FROM read_parquet($host) AS host
@@ -34,8 +33,7 @@ calls AS (
 SELECT
     device,
     CASE WHEN NOT is_of_device THEN stream END AS stream,
-    start_ns,
-    end_ns
+    start_ns, end_ns
 FROM calls
 WHERE is_of_device
     OR stream IS NOT NULL;

@@ -4,9 +4,7 @@ CREATE OR REPLACE TEMP TABLE device_work AS
 WITH launched AS (
     SELECT correlation
     FROM read_parquet($gpu)
-    WHERE correlation > 0
-        AND correlation <> 4294967295
-        AND graph_id IS NULL
+    WHERE correlation > 0 AND correlation <> 4294967295 AND graph_id IS NULL
     GROUP BY correlation
     HAVING count(*) = 1
 ),
@@ -14,8 +12,7 @@ calls AS (
     SELECT correlation, min_by(name, start_ns) AS name, min(start_ns) AS start_ns, min_by(start_ns + dur_ns, start_ns) AS end_ns
     FROM read_parquet($host)
     SEMI JOIN launched USING (correlation)
-    WHERE category IN ('runtime', 'driver')
-        AND NOT (start_ns = 0 AND $drop_zero)
+    WHERE category IN ('runtime', 'driver') AND NOT (start_ns = 0 AND $drop_zero)
     GROUP BY correlation
 )
 SELECT
@@ -23,9 +20,7 @@ SELECT
     coalesce(device, 0) AS device,
     stream,
     concat_ws('/', coalesce(device, 0), track_pid, context, stream) AS lane,
-    gpu.name,
-    size_bytes,
-    gpu.start_ns,
+    gpu.name, size_bytes, gpu.start_ns,
     gpu.start_ns + dur_ns AS end_ns,
     graph_id IS NULL
     AND (
@@ -36,9 +31,7 @@ SELECT
     AND copy_kind = 'DtoH'
     AND regexp_matches(calls.name, '^(cuda|cu|hip)Memcpy') -- calls of other libraries put copies into a queue
     AND NOT contains(calls.name, 'Async') AS is_read_back,
-    calls.start_ns AS call_start_ns,
-    calls.end_ns AS call_end_ns
+    calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns
 FROM read_parquet($gpu) AS gpu
 LEFT JOIN calls ON calls.correlation = gpu.correlation
-WHERE stream IS NOT NULL
-    AND NOT (gpu.start_ns = 0 AND $drop_zero);
+WHERE stream IS NOT NULL AND NOT (gpu.start_ns = 0 AND $drop_zero);

@@ -1,9 +1,6 @@
 -- Flow points: separate flow events, and slices that name a flow which they begin, pass on or end.
 SELECT
-    event_id,
-    id AS flow_id,
-    raw_category AS category,
-    name,
+    event_id, id AS flow_id, raw_category AS category, name,
     CASE
         WHEN phase <> 'X' THEN phase
         WHEN flow_in AND flow_out THEN 't'

@@ -7,12 +7,7 @@ WITH stops AS (
     GROUP BY pid
 )
 SELECT
-    event_id,
-    frames.pid,
-    tid,
-    frame_id,
-    caller_id,
-    start_ns,
+    event_id, frames.pid, tid, frame_id, caller_id, start_ns,
     start_ns + dur_ns AS end_ns,
     stop_ns,
     starts_with(name, '<built-in ') AS is_built_in

@@ -36,8 +36,7 @@ texts AS (
         coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
-            known.correlation,
-            known.correlation_id,
+            known.correlation, known.correlation_id,
             CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END,
             known.corr_id
         ) AS correlation_text,
@@ -50,14 +49,12 @@ numbers AS (
     SELECT
         *,
         coalesce(
-            known.grid,
-            known."grid dim",
+            known.grid, known."grid dim",
             sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1)),
             sdk_groups(sdk_items, sdk_block)
         ) AS written_grid,
         coalesce(
-            known.block,
-            known."block dim",
+            known.block, known."block dim",
             sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
             sdk_block
         ) AS written_block,
@@ -104,15 +101,9 @@ SELECT
     device_text IS NOT NULL AND known_device IS NULL AS is_device_lost,
     CASE WHEN details IS NOT NULL THEN pid END AS track_pid,
     coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
-    context,
-    kind,
-    is_comm,
-    name,
-    start_ns,
+    context, kind, is_comm, name, start_ns,
     greatest(dur_ns, 0) AS dur_ns,
-    correlation,
-    external_id,
-    graph_id,
+    correlation, external_id, graph_id,
     CASE WHEN graph_id IS NOT NULL THEN recorded_graph_node_id END AS graph_node_id,
     size_bytes,
     CASE
@@ -144,22 +135,12 @@ SELECT
     block[1] AS block_x,
     block[2] AS block_y,
     block[3] AS block_z,
-    registers_per_thread,
-    shared_memory_bytes,
-    blocks_per_sm,
-    warps_per_sm,
-    occupancy_percent,
+    registers_per_thread, shared_memory_bytes, blocks_per_sm, warps_per_sm, occupancy_percent,
     sycl_queue IS NOT NULL AS is_sycl,
     known."Collective name" AS collective,
     coalesce(known."Process Group Name", known."Process Group ID") AS group_name,
-    known."Process Group Description" AS group_desc,
-    group_size,
-    known."Process Group Ranks" AS group_ranks,
-    known.dtype AS comm_dtype,
-    in_elements,
-    out_elements,
-    comm_seq,
-    known.hlo_op AS hlo_op,
+    known."Process Group Description" AS group_desc, group_size, known."Process Group Ranks" AS group_ranks,
+    known.dtype AS comm_dtype, in_elements, out_elements, comm_seq, known.hlo_op AS hlo_op,
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
         + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)

@@ -9,11 +9,7 @@ WITH recorded AS (
     SELECT
         event_id,
         coalesce(tracks.device, gpu.device) AS device,
-        stream,
-        start_ns,
-        correlation,
-        external_id,
-        kind,
+        stream, start_ns, correlation, external_id, kind,
         hash(stream, start_ns, name) AS work
     FROM read_parquet($gpu) AS gpu
     LEFT JOIN device_tracks AS tracks ON tracks.pid = gpu.track_pid
@@ -51,11 +47,7 @@ unproven AS (
 ),
 ops AS (
     SELECT
-        event_id,
-        device,
-        stream,
-        start_ns,
-        kind,
+        event_id, device, stream, start_ns, kind,
         CASE WHEN unproven.correlation IS NULL THEN recorded.correlation END AS correlation,
         CASE WHEN unproven.correlation IS NULL AND NOT $several_processes THEN external_id END AS external_id
     FROM recorded
@@ -86,12 +78,9 @@ innermost AS (
 ),
 operators AS (
     SELECT
-        innermost.external_id,
-        slice_id,
-        start_ns,
+        innermost.external_id, slice_id, start_ns,
         start_ns + dur_ns AS end_ns,
-        slices.annotation_id,
-        slices.python_id
+        slices.annotation_id, slices.python_id
     FROM read_parquet($slices) AS slices
     JOIN innermost ON innermost.op_id = slices.slice_id
     WHERE category = 'cpu_op'
@@ -99,9 +88,7 @@ operators AS (
 -- Kernels without an id (RCCL's) are those of the launch calls in their operator that no other work names, one by one.
 nameless AS (
     SELECT
-        event_id,
-        ops.start_ns,
-        innermost.op_id,
+        event_id, ops.start_ns, innermost.op_id,
         row_number() OVER (PARTITION BY innermost.op_id ORDER BY ops.start_ns, event_id) AS place,
         count(*) OVER (PARTITION BY innermost.op_id) AS kernel_count
     FROM ops
@@ -110,11 +97,7 @@ nameless AS (
 ),
 unclaimed AS (
     SELECT
-        slice_id,
-        start_ns,
-        op_id,
-        annotation_id,
-        python_id,
+        slice_id, start_ns, op_id, annotation_id, python_id,
         row_number() OVER (PARTITION BY op_id ORDER BY start_ns, slice_id) AS place,
         count(*) OVER (PARTITION BY op_id) AS call_count
     FROM read_parquet($slices)

@@ -46,16 +46,9 @@ typed AS (
 )
 SELECT
     $base + position AS event_id,
-    pid,
-    tid,
-    category,
-    raw_category,
-    name,
-    start_ns,
+    pid, tid, category, raw_category, name, start_ns,
     greatest(dur_ns, 0) AS dur_ns,
-    correlation,
-    external_id,
-    sequence,
+    correlation, external_id, sequence,
     nullif(forward_thread, 0) AS forward_thread,
     input_shapes,
     TRY_CAST(frame."Python id" AS BIGINT) AS frame_id,

@@ -2,8 +2,7 @@
 -- that lost one. The numbers are those of `syncs` and `memory_events`.
 WITH known_syncs AS (
     SELECT
-        event_id,
-        name,
+        event_id, name,
         from_json(
             args,
             '{"device": "VARCHAR", "stream": "VARCHAR", "correlation": "VARCHAR", "wait_on_stream": "VARCHAR",
@@ -14,8 +13,7 @@ WITH known_syncs AS (
 ),
 known_memory_events AS (
     SELECT
-        event_id,
-        name,
+        event_id, name,
         from_json(
             args,
             '{"Addr": "VARCHAR", "Bytes": "VARCHAR", "Total Allocated": "VARCHAR", "Total Reserved": "VARCHAR",
@@ -26,8 +24,7 @@ known_memory_events AS (
 ),
 counted AS (
     SELECT
-        event_id,
-        name,
+        event_id, name,
         is_lost(known.device, TRY_CAST(known.device AS INTEGER))
             + is_lost(known.stream, stream_or_none(TRY_CAST(known.stream AS BIGINT)))
             + is_id_lost(known.correlation, TRY_CAST(known.correlation AS BIGINT))
@@ -39,8 +36,7 @@ counted AS (
     FROM known_syncs
     UNION ALL
     SELECT
-        event_id,
-        name,
+        event_id, name,
         is_lost(known.Addr, TRY_CAST(known.Addr AS BIGINT))
             + is_lost(known.Bytes, memory_size(TRY_CAST(known.Bytes AS BIGINT)))
             + is_lost(known."Total Allocated", memory_size(TRY_CAST(known."Total Allocated" AS BIGINT)))
@@ -49,10 +45,7 @@ counted AS (
             + is_lost(known."Device Id", TRY_CAST(known."Device Id" AS INTEGER)) AS lost
     FROM known_memory_events
     UNION ALL
-    SELECT
-        event_id,
-        name,
-        is_lost(id2, coalesce(id2 ->> '$.global', id2 ->> '$.local')) + lost_flows AS lost
+    SELECT event_id, name, is_lost(id2, coalesce(id2 ->> '$.global', id2 ->> '$.local')) + lost_flows AS lost
     FROM read_parquet($other)
     WHERE id2 IS NOT NULL OR lost_flows > 0
 )

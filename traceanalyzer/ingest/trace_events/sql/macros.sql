@@ -17,11 +17,7 @@ CREATE OR REPLACE MACRO ns_of_unpadded(us) AS
     END;
 -- The events of a file that holds a bare array, in file order.
 CREATE OR REPLACE MACRO events_of(path, object_bytes) AS TABLE (
-    SELECT
-        * EXCLUDE (ts, dur),
-        ts AS start_us,
-        ns_of_double(ts) AS start_ns,
-        ns_of_double(dur) AS dur_ns
+    SELECT * EXCLUDE (ts, dur), ts AS start_us, ns_of_double(ts) AS start_ns, ns_of_double(dur) AS dur_ns
     FROM read_json(
         path,
         format = 'array',
@@ -118,10 +114,7 @@ CREATE OR REPLACE MACRO rocprof_dur_ns(begins, ends, shown_ns) AS
 -- timeline, kernels of one lane are shown so that none begins before the end of another.
 CREATE OR REPLACE MACRO sdk_start_ns(args, shown_ns) AS coalesce(TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
 CREATE OR REPLACE MACRO sdk_dur_ns(args, shown_ns) AS
-    coalesce(
-        TRY_CAST(args ->> '$.end_ns' AS BIGINT) - TRY_CAST(args ->> '$.begin_ns' AS BIGINT),
-        shown_ns
-    );
+    coalesce(TRY_CAST(args ->> '$.end_ns' AS BIGINT) - TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
 -- The three sides of a launch of rocprofv3, which counts the grid in work-items.
 CREATE OR REPLACE MACRO sdk_sides(text) AS
     CASE

@@ -11,8 +11,7 @@ WITH parsed AS (
     WHERE phase IN ('i', 'I', 'R') AND name IN ('[memory]', '[OutOfMemory]')
 )
 SELECT
-    event_id,
-    thread_id,
+    event_id, thread_id,
     start_ns + $base_ns AS start_ns,
     CASE
         WHEN name = '[OutOfMemory]' THEN 'oom'

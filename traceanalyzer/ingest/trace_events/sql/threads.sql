@@ -14,8 +14,7 @@ first_use AS (
 ),
 names AS (
     SELECT
-        pid,
-        tid,
+        pid, tid,
         arg_max(args ->> '$.name', event_id) FILTER (WHERE name = 'thread_name') AS thread_name,
         arg_max(args ->> '$.name', event_id) FILTER (WHERE name = 'process_name') AS process_name
     FROM read_parquet($other)
@@ -30,10 +29,7 @@ process_names AS (
 )
 SELECT
     CAST(row_number() OVER (ORDER BY first_use.event_id) - 1 AS INTEGER) AS thread_id,
-    first_use.pid,
-    first_use.tid,
-    process_names.process_name,
-    names.thread_name
+    first_use.pid, first_use.tid, process_names.process_name, names.thread_name
 FROM first_use
 LEFT JOIN names ON names.pid IS NOT DISTINCT FROM first_use.pid AND names.tid IS NOT DISTINCT FROM first_use.tid
 LEFT JOIN process_names ON process_names.pid IS NOT DISTINCT FROM first_use.pid;

@@ -27,13 +27,9 @@ SELECT
     host.event_id,
     'async' AS class,
     'X' AS phase,
-    recast.raw_category,
-    recast.category,
-    host.name,
+    recast.raw_category, recast.category, host.name,
     coalesce(recast.pid, host.pid) AS pid,
-    host.tid,
-    host.start_ns,
-    host.dur_ns
+    host.tid, host.start_ns, host.dur_ns
 FROM read_parquet($host) AS host
 JOIN recast USING (event_id)
 WHERE recast.class = 'async';
@@ -65,8 +61,7 @@ SELECT
     coalesce(recast.name, host.name) AS name,
     coalesce(recast.start_ns, host.start_ns) AS start_ns,
     coalesce(recast.dur_ns, host.dur_ns) AS dur_ns,
-    recast.correlation,
-    recast.external_id,
+    recast.correlation, recast.external_id,
     memory_size(recast.size_bytes) AS size_bytes,
     recast.copy_kind,
     launchable(recast.grid)[1] AS grid_x,
@@ -75,13 +70,9 @@ SELECT
     launchable(recast.block)[1] AS block_x,
     launchable(recast.block)[2] AS block_y,
     launchable(recast.block)[3] AS block_z,
-    FALSE AS is_sycl,
-    FALSE AS is_device_lost,
-    recast.group_name,
-    recast.collective,
+    FALSE AS is_sycl, FALSE AS is_device_lost, recast.group_name, recast.collective,
     CASE WHEN recast.category = 'op' THEN recast.name END AS hlo_op,
-    recast.self_ns,
-    recast.run_id,
+    recast.self_ns, recast.run_id,
     CAST(0 AS TINYINT) AS lost_values
 FROM read_parquet($host) AS host
 JOIN recast USING (event_id)

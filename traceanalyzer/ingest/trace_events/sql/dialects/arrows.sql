@@ -6,9 +6,7 @@ CREATE OR REPLACE TABLE links AS
 WITH begins AS (
     SELECT
         struct_pack(id := coalesce(id, id2 ->> '$.local', id2 ->> '$.global'), category := raw_category) AS flow,
-        pid,
-        tid,
-        start_ns
+        pid, tid, start_ns
     FROM read_parquet($other)
     WHERE phase = 's' AND starts_with(coalesce(raw_category, ''), $arrow)
 ),
@@ -30,8 +28,7 @@ launching AS (
 ends AS (
     SELECT
         struct_pack(id := coalesce(id, id2 ->> '$.local', id2 ->> '$.global'), category := raw_category) AS flow,
-        pid,
-        tid,
+        pid, tid,
         start_ns // $unit AS instant,
         row_number() OVER (PARTITION BY pid, tid, start_ns // $unit ORDER BY event_id) AS nth
     FROM read_parquet($other)
@@ -39,9 +36,7 @@ ends AS (
 ),
 works AS (
     SELECT
-        event_id,
-        pid,
-        tid,
+        event_id, pid, tid,
         start_ns // $unit AS instant,
         row_number() OVER (PARTITION BY pid, tid, start_ns // $unit ORDER BY event_id) AS nth
     FROM lanes

@@ -12,14 +12,7 @@ WITH lane_names AS (
 ),
 slices AS (
     SELECT
-        event_id,
-        host.name,
-        host.pid,
-        host.tid,
-        host.category,
-        host.start_ns,
-        process,
-        lane,
+        event_id, host.name, host.pid, host.tid, host.category, host.start_ns, process, lane,
         args.args ->> '$."Task Type"' AS task,
         TRY_CAST(args.args ->> '$."Stream Id"' AS BIGINT) AS stream_id,
         TRY_CAST(host.pid AS BIGINT) AS number

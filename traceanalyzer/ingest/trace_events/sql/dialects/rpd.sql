@@ -4,10 +4,7 @@
 INSERT INTO recast BY NAME
 WITH slices AS (
     SELECT
-        event_id,
-        host.name,
-        host.pid,
-        host.tid,
+        event_id, host.name, host.pid, host.tid,
         coalesce(args.args ->> '$.desc', '') AS said,
         TRY_CAST(regexp_extract(process, '^GPU(\d+)$', 1) AS BIGINT) AS device
     FROM read_parquet($host) AS host

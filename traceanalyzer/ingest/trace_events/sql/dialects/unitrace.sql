@@ -2,20 +2,13 @@
 -- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work.
 INSERT INTO recast BY NAME
 WITH devices AS (
-    SELECT
-        pid,
-        dense_rank() OVER (ORDER BY regexp_replace(process, '\s*#\d+\s*$', '')) - 1 AS device
+    SELECT pid, dense_rank() OVER (ORDER BY regexp_replace(process, '\s*#\d+\s*$', '')) - 1 AS device
     FROM process_names
     WHERE regexp_matches(process, '^(RANK \d+ )?DEVICE<')
 ),
 slices AS (
     SELECT
-        event_id,
-        host.name,
-        host.tid,
-        host.pid,
-        host.raw_category,
-        device,
+        event_id, host.name, host.tid, host.pid, host.raw_category, device,
         regexp_extract(host.name, '^(.*?)\[SIMD\d+', 1) AS function,
         regexp_extract(host.name, '\[SIMD\d+ \{([^}]*)\}', 1) AS groups,
         regexp_extract(host.name, '\[SIMD\d+ \{[^}]*\} \{([^}]*)\}', 1) AS size
