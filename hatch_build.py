@@ -29,7 +29,7 @@ LIBRARIES = {
     Path("traceanalyzer/attribution/replay/replay_pass.so"): (Path("traceanalyzer/attribution/replay/replay_pass.c"),),
 }
 # Doubles are computed as written: no product and sum in one step.
-_OPTIONS = ("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
+_OPTIONS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
 
 
 def build_library(
