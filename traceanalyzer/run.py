@@ -224,6 +224,7 @@ class Run:
         opening: Opening,
     ) -> Diagnosis:
         from traceanalyzer.diagnosis import Override, flops
+        from traceanalyzer.query.engine import compute_shared
         from traceanalyzer.rules import diagnose, load_rules, readers
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
@@ -231,7 +232,7 @@ class Run:
             diagnosis = diagnose(
                 connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
             )
-            uses = flops.flops_uses_in(connection, sum(trace.event_count for trace in diagnosis.traces))
+            uses = flops.flops_uses_in(connection, sum(trace.event_count for trace in diagnosis.traces), compute_shared)
             diagnosis = replace(diagnosis, flops=tuple(uses))
         options = self.found.options
         if options.steps is not None:

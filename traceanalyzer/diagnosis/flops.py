@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +84,13 @@ class FlopsUse:
         return "; ".join(notes)
 
 
-def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[FlopsUse]:
-    """Return the use of the run of a connection, see `flops_uses`; without shapes and for many events only why not."""
+def flops_uses_in(
+    con: duckdb.DuckDBPyConnection, event_count: int, prepare: Callable[[duckdb.DuckDBPyConnection, str], None]
+) -> list[FlopsUse]:
+    """Return the use of the run of a connection, see `flops_uses`; without shapes and for many events only why not.
+
+    `prepare` is `engine.compute_shared`.
+    """
     if not con.execute(_WORK).fetchall():
         return []
     if not con.execute(_SHAPES).fetchall():
@@ -93,9 +98,7 @@ def flops_uses_in(con: duckdb.DuckDBPyConnection, event_count: int) -> list[Flop
         return [FlopsUse("run", None, None, 0.0, reason)]
     if event_count > MOST_EVENTS:
         return [FlopsUse("run", None, None, 0.0, "too many events")]
-    from traceanalyzer.query.engine import compute_shared
-
-    compute_shared(con, "flops_utilisation")
+    prepare(con, "flops_utilisation")
     result = con.execute(QUERY)
     columns = [column[0] for column in result.description or ()]
     return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])

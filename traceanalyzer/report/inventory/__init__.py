@@ -60,6 +60,8 @@ class Inventory:
 
 def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] = ()) -> Inventory:
     """Return what the run of a connection holds."""
+    from traceanalyzer.query.engine import compute_shared
+
     traces = _rows(con, "traces")
     devices = _rows(con, "devices")
     defects = _rows(con, "defects")
@@ -73,7 +75,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
         [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, defects)],
         _missing(traces),
         [asdict(file) for file in left_out],
-        flops_uses_in(con, sum(trace["event_count"] for trace in traces)),
+        flops_uses_in(con, sum(trace["event_count"] for trace in traces), compute_shared),
         _rows(con, "captures") if con.execute("FROM canonical.capture_files LIMIT 1").fetchall() else [],
     )
 
