@@ -66,3 +66,18 @@ def test_every_command_counts_two_ranks(folder: Path, tmp_path: Path) -> None:
         assert "have several traces" not in screen
     found = json.loads(asked("diff", folder, folder, *store, "--format", "json", "-q"))
     assert [len(found[side]) for side in ("base", "new")] == [2, 2]
+
+
+def test_a_rank_that_lacks_a_cycle_meets_the_others_in_the_cycle_that_it_has(folder: Path, tmp_path: Path) -> None:
+    next(folder.glob("*_5001.1764000000*")).unlink()
+    with open_run(folder, store=tmp_path / "store") as run:
+        sessions = run.sql("SELECT rank, session FROM recordings ORDER BY rank, recording").fetchall()
+        assert sessions == [(0, 1), (0, 2), (1, 2)]
+        met = run.sql("""
+            SELECT session, count(DISTINCT recordings.rank_id)
+            FROM attribution.collective_members JOIN recordings USING (trace_id) GROUP BY session ORDER BY session
+        """).fetchall()
+        assert met == [(1, 1), (2, 2)]
+    screen = " ".join(asked("diagnose", folder, "--store", tmp_path / "store").split())
+    assert "Rank 1 was recorded in 1 of 2 cycles" in screen
+    assert "ranks of different runs" not in screen

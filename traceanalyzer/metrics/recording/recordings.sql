@@ -79,7 +79,7 @@ SELECT
     trace, rank, trace_id, rank_id, recording, recording_count,
     CASE
         WHEN min(recording_count) OVER () = max(recording_count) OVER () THEN recording
-        ELSE 1 + CAST(sum(CAST(is_dated AND first_ns > all_until AS INTEGER)) OVER (ORDER BY first_ns, trace_id) AS BIGINT)
+        ELSE 1 + CAST(sum(CAST(is_dated AND first_ns > coalesce(all_until, first_ns) AS INTEGER)) OVER (ORDER BY first_ns, trace_id) AS BIGINT)
     END AS session,
     CASE WHEN recording_count > 1 THEN known_by END AS known_by,
     coalesce(bool_or(is_dated AND first_ns < own_until) OVER (PARTITION BY of_rank), FALSE) AS is_overlapping
