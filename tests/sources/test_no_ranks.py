@@ -66,9 +66,6 @@ def cut(text: str, share: float = 0.6) -> str:
     return text[: int(len(text) * share)]
 
 
-COUNTS_ONCE = "which holds all of its events and counts once"
-
-
 @pytest.mark.parametrize(
     ("whole", "part"),
     [("rank0.json", "rank0_cut.json"), ("rank0.json", "download.json"), ("trace.json", "a copy.json")],
@@ -77,7 +74,7 @@ def test_a_cut_copy_beside_the_whole_is_set_aside(tmp_path: Path, whole: str, pa
     text = document(*work())
     (tmp_path / whole).write_text(text)
     (tmp_path / part).write_text(cut(text))
-    assert read(tmp_path) == ([whole], [f"is a cut copy of {whole}, {COUNTS_ONCE}"])
+    assert read(tmp_path) == ([whole], [f"holds only events of {whole}, which counts once"])
 
 
 @pytest.mark.check
@@ -88,7 +85,25 @@ def test_cut_copies_of_each_length_are_of_the_whole(tmp_path: Path) -> None:
     (tmp_path / "rank0_b.json").write_text(cut(text, 0.3))
     closed = json.dumps({"traceEvents": work()[:15], "baseTimeNanoseconds": 10**18})
     (tmp_path / "rank0_closed.json").write_text(closed)
-    assert read(tmp_path) == (["rank0.json"], [f"is a cut copy of rank0.json, {COUNTS_ONCE}"] * 3)
+    assert read(tmp_path) == (["rank0.json"], ["holds only events of rank0.json, which counts once"] * 3)
+
+
+@pytest.mark.check
+def test_a_copy_in_another_order_or_without_some_events_is_set_aside(tmp_path: Path) -> None:
+    rows = work()
+    more = [{"ph": "C", "name": "Queue Length", "pid": 0, "ts": 1.0, "args": {"7": 1}}]
+    (tmp_path / "rank0.json").write_text(document(*rows, *more, distributedInfo={"rank": 0}))
+    (tmp_path / "rank0_sorted.json").write_text(document(*reversed(rows)))
+    (tmp_path / "rank0_gpu_only.json").write_text(document(*(row for row in rows if row["cat"] != "cuda_runtime")))
+    assert read(tmp_path) == (["rank0.json"], ["holds only events of rank0.json, which counts once"] * 2)
+
+
+@pytest.mark.check
+def test_of_two_copies_with_the_same_events_one_counts(tmp_path: Path) -> None:
+    rows = work()
+    (tmp_path / "a.json").write_text(document(*rows))
+    (tmp_path / "b.json").write_text(document(*reversed(rows)))
+    assert read(tmp_path) == (["a.json"], ["holds only events of a.json, which counts once"])
 
 
 @pytest.mark.check

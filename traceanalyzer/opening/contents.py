@@ -159,64 +159,70 @@ def _are_apart(files: Sequence[Sequence[_Recorded]]) -> bool:
 def _wholes(
     opened_store: Store, traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]
 ) -> dict[Path, StoredTrace]:
-    """Return, of each trace that is a cut copy of another, the longest one that holds all of its events."""
+    """Return, of each trace that is a copy of another or of a part of it, the longest that holds all of its events."""
     of_rank: dict[int | None, list[StoredTrace]] = {}
     for trace in traces:
         of_rank.setdefault(trace.rank, []).append(trace)
     unranked = of_rank.get(None, [])
     alike: dict[int | None, Sequence[StoredTrace]] = {rank: [*own, *unranked] for rank, own in of_rank.items()}
     alike[None] = traces
-    pairs = [(cut, whole) for cut in traces for whole in alike[cut.rank] if _may_be_cut(cut, whole, recorded)]
+    # Of two with the same events, the first counts.
+    order = {trace.folder: (recorded[trace.folder].event_count, -at) for at, trace in enumerate(traces)}
+    pairs = [
+        (part, whole)
+        for part in traces
+        for whole in alike[part.rank]
+        if order[part.folder] < order[whole.folder] and _may_be_part(part, whole, recorded)
+    ]
     if not pairs:
         return {}
-    question = "\n".join(["cut copies", *(f"{cut.folder}\t{whole.folder}" for cut, whole in pairs)])
+    question = "\n".join(["copies of parts", *(f"{part.folder}\t{whole.folder}" for part, whole in pairs)])
     kept = opened_store.answers.get(question)
     if kept is None:
         bases = {trace.folder: recorded[trace.folder].base_ns or 0 for pair in pairs for trace in pair}
-        kept = json.dumps(_cut_pairs([(cut.folder, whole.folder) for cut, whole in pairs], bases)).encode()
+        kept = json.dumps(_contained([(part.folder, whole.folder) for part, whole in pairs], bases)).encode()
         opened_store.answers.keep(question, kept)
-    found = [pair for pair, is_cut in zip(pairs, json.loads(kept), strict=True) if is_cut]
-    found.sort(key=lambda pair: -recorded[pair[1].folder].event_count)
+    found = [pair for pair, is_part in zip(pairs, json.loads(kept), strict=True) if is_part]
+    found.sort(key=lambda pair: order[pair[1].folder], reverse=True)
     # Of one trace the first pair is the last that is put in.
-    return {cut.folder: whole for cut, whole in reversed(found)}
+    return {part.folder: whole for part, whole in reversed(found)}
 
 
-def _may_be_cut(cut: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, _Recorded]) -> bool:
-    """Return whether a trace may be the beginning of another of its rank, unless one of them has none.
+def _may_be_part(part: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, _Recorded]) -> bool:
+    """Return whether a trace may be a part of another of its rank, unless one of them has none.
 
     A trace cut before its clock's base counts from zero.
     """
-    part, full = recorded[cut.folder], recorded[whole.folder]
-    if part.event_count >= full.event_count or part.base_ns not in (None, full.base_ns):
+    own, full = recorded[part.folder], recorded[whole.folder]
+    if own.base_ns not in (None, full.base_ns) or own.host not in (None, full.host):
         return False
-    if part.first_ns is None or part.last_ns is None or full.first_ns is None or full.last_ns is None:
+    if own.first_ns is None or own.last_ns is None or full.first_ns is None or full.last_ns is None:
         return False
-    start, end = (ns - (part.base_ns or 0) + (full.base_ns or 0) for ns in (part.first_ns, part.last_ns))
-    return part.host in (None, full.host) and full.first_ns <= start and end <= full.last_ns
+    start, end = (ns - (own.base_ns or 0) + (full.base_ns or 0) for ns in (own.first_ns, own.last_ns))
+    return full.first_ns <= start and end <= full.last_ns
 
 
-# The position of an event in its file is its id, so that a copy's first events have those of the whole.
 _EVENTS = """
-    SELECT slice_id AS id, start_ns - $base_{0} AS start_ns, name FROM read_parquet($slices_{0})
+    SELECT start_ns - $base_{0} AS start_ns, name, slice_id AS id FROM read_parquet($slices_{0})
     UNION ALL
-    SELECT op_id, start_ns - $base_{0}, name FROM read_parquet($ops_{0})
+    SELECT start_ns - $base_{0}, name, op_id FROM read_parquet($ops_{0})
 """
-_FIRST_EVENT = f"FROM ({_EVENTS.format('cut')}) ORDER BY id LIMIT 1"
+_FIRST_EVENT = f"SELECT start_ns, name FROM ({_EVENTS.format('part')}) ORDER BY id LIMIT 1"
+# Which of some events another trace has: nearly all pairs of traces differ in one already.
+_HELD = f"""
+    SELECT DISTINCT start_ns, name FROM ({_EVENTS.format("whole")})
+    WHERE start_ns IN (SELECT unnest($starts_ns))
+"""
 _LACKED = f"""
-    WITH cut AS ({_EVENTS.format("cut")} UNION ALL SELECT DISTINCT -1, 0, pid FROM read_parquet($threads_cut)),
-    whole AS ({_EVENTS.format("whole")} UNION ALL SELECT DISTINCT -1, 0, pid FROM read_parquet($threads_whole))
-    SELECT 1
-    FROM cut
-    ANTI JOIN whole
-           ON whole.id = cut.id
-          AND whole.start_ns = cut.start_ns
-          AND whole.name IS NOT DISTINCT FROM cut.name
+    WITH part AS ({_EVENTS.format("part")} UNION ALL SELECT DISTINCT -1, pid, 0 FROM read_parquet($threads_part)),
+    whole AS ({_EVENTS.format("whole")} UNION ALL SELECT DISTINCT -1, pid, 0 FROM read_parquet($threads_whole))
+    SELECT 1 FROM part ANTI JOIN whole ON whole.start_ns = part.start_ns AND whole.name IS NOT DISTINCT FROM part.name
     LIMIT 1
 """
 
 
-def _cut_pairs(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) -> list[bool]:
-    """Return of each pair whether the events of the first all are the second's, in the same processes."""
+def _contained(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) -> list[bool]:
+    """Return of each pair whether the second trace has all events of the first, in the same processes."""
     import duckdb
 
     def named(folder: Path, name: str, *, with_threads: bool) -> dict[str, object]:
@@ -227,25 +233,29 @@ def _cut_pairs(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) ->
 
     with duckdb.connect() as database:
         first = {
-            folder: database.execute(_FIRST_EVENT, named(folder, "cut", with_threads=False)).fetchone()
-            for folder in dict.fromkeys(folder for pair in pairs for folder in pair)
+            part: database.execute(_FIRST_EVENT, named(part, "part", with_threads=False)).fetchone()
+            for part in dict.fromkeys(part for part, _ in pairs)
         }
+        held: dict[Path, set[tuple[object, ...]]] = {}
+        for whole in dict.fromkeys(whole for _, whole in pairs):
+            starts_ns = [event[0] for part, other in pairs if other == whole and (event := first[part]) is not None]
+            values = named(whole, "whole", with_threads=False) | {"starts_ns": starts_ns}
+            held[whole] = set(database.execute(_HELD, values).fetchall())
         return [
-            first[cut] is not None
-            and first[cut] == first[whole]
+            first[part] in held[whole]
             and database.execute(
-                _LACKED, named(cut, "cut", with_threads=True) | named(whole, "whole", with_threads=True)
+                _LACKED, named(part, "part", with_threads=True) | named(whole, "whole", with_threads=True)
             ).fetchone()
             is None
-            for cut, whole in pairs
+            for part, whole in pairs
         ]
 
 
 def _without_others(
     traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded], wholes: Mapping[Path, StoredTrace]
 ) -> Contents:
-    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, second and cut copies
-    of a trace, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
+    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, copies of a trace or a
+    part of it, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
     """
     kept: list[StoredTrace] = []
     captures: list[StoredTrace] = []
@@ -266,8 +276,9 @@ def _without_others(
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
         elif (whole := wholes.get(trace.folder)) is not None:
-            what = f"is a cut copy of {whole.trace}, which holds all of its events and counts once"
-            set_aside.append(TraceAnalyzerError(what, str(trace.path)))
+            set_aside.append(
+                TraceAnalyzerError(f"holds only events of {whole.trace}, which counts once", str(trace.path))
+            )
         else:
             kept.append(trace)
     if set_aside and not kept:
