@@ -43,6 +43,22 @@ def test_a_fix_takes_names_that_can_be_pasted(kernel: str | None, named: str) ->
     assert fix.text == f"Profile {named}."
 
 
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        ("runs/a", "traceanalyzer top lines runs/a"),
+        ("my runs/$(id)", "traceanalyzer top lines 'my runs/$(id)'"),
+        ("", "traceanalyzer top lines RUN"),
+    ],
+)
+def test_a_command_of_the_shell_is_about_this_run(run: str, code: str) -> None:
+    assert with_trace_names(RuleFix("", "traceanalyzer top lines RUN", "bash"), {}, run).code == code
+
+
+def test_python_keeps_a_word_of_its_own() -> None:
+    assert with_trace_names(RuleFix("", "RUN = 1", "python"), {}, "runs/a").code == "RUN = 1"
+
+
 def test_a_name_replaces_whole_words_only() -> None:
     fix = RuleFix("", "RENAME(NAME, NAMES)", names={"NAME": "kernel"})
     assert with_trace_names(fix, {"kernel": "add"}).code == "RENAME(add, NAMES)"

@@ -80,7 +80,7 @@ def diagnose(
     metrics = SharedMetrics(con, tables_read(rules))
     metrics.make_for(["recordings", "capabilities"])
     recordings = read_recordings(con)
-    run = with_recordings(read_places(con), recordings)
+    run = replace(with_recordings(read_places(con), recordings), name=run_name)
     check_ranks(opening, run.ranks)
     scan, run_savings = RememberedScan(bounds), RunSavings(bounds)
     evaluator = Evaluator(con, run, scan, run_savings, values, min_impact_share, metrics=metrics)
@@ -100,7 +100,7 @@ def diagnose(
     planned = plan_fixes(evaluator, context, overrides, quality, verdicts)
     explained = attach_explanations(rules, verdicts, planned.fired, evaluator.evaluate)
     results = Results(quality, verdicts, planned, explained)
-    return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening, recordings)
+    return build_diagnosis(evaluator, context, rules, overrides, results, opening, recordings)
 
 
 def _in_force(

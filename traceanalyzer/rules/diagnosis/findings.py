@@ -348,12 +348,12 @@ def dialect_at(run: RunPlaces, trace: str | None) -> str | None:
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
     """Return the fixes that apply, in the names of the device's vendor."""
     dialect = dialect_at(run, verdict.place.trace)
-    fixes = (in_dialect(_fix(verdict.rule.fixes[index], verdict.row), dialect) for index in verdict.fix_order)
+    fixes = (in_dialect(_fix(verdict.rule.fixes[index], verdict.row, run.name), dialect) for index in verdict.fix_order)
     return tuple(fix for fix in fixes if is_possible(fix, dialect))
 
 
-def _fix(fix: RuleFix, row: Mapping[str, Any]) -> Fix:
-    named = with_trace_names(fix, row)
+def _fix(fix: RuleFix, row: Mapping[str, Any], run: str) -> Fix:
+    named = with_trace_names(fix, row, run)
     return Fix(" ".join(named.text.split()), named.code, fix.lang, fix.effort)
 
 

@@ -178,7 +178,6 @@ def build_diagnosis(
     rules: Sequence[Rule],
     overrides: Overrides,
     results: Results,
-    run_name: str,
     opening: Opening,
     recordings: Sequence[Recording] = (),
 ) -> Diagnosis:
@@ -210,7 +209,7 @@ def build_diagnosis(
     findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
     suppressed = sort_findings(suppressed)
     return Diagnosis(
-        run=run_name,
+        run=run.name,
         traces=traces(con),
         ledgers=device_ledgers,
         run_ledger=ledger_of_run,

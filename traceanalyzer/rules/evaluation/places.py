@@ -52,6 +52,7 @@ class RunPlaces:
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
+    name: str = ""  # path or address of the run; empty: unknown
 
     def key(self, place: Place) -> tuple[int, int]:
         """Return the id of a place's trace, and its device."""

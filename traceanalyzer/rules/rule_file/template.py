@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from string import Formatter
@@ -99,12 +100,17 @@ def _duration(dur_ns: float) -> str:
 _PASTED = re.compile(r"[A-Za-z_][\w.]{0,119}")
 
 
-def with_trace_names(fix: RuleFix, row: Mapping[str, Any] | None) -> RuleFix:
-    """Return a fix with the names of the trace in place of its words, where a name is one that can be pasted."""
+def with_trace_names(fix: RuleFix, row: Mapping[str, Any] | None, run: str = "") -> RuleFix:
+    """Return a fix with the names of the trace in place of its words, where a name is one that can be pasted.
+
+    In a command of the shell the word RUN stands for the path of the run.
+    """
     text, code = fix.text, fix.code
     for word, column in fix.names.items():
         recorded = (row or {}).get(column)
         name = readable(recorded).partition("<")[0] if isinstance(recorded, str) else ""
         if _PASTED.fullmatch(name):
             text, code = with_name(text, word, name), code and with_name(code, word, name)
+    if run and code and fix.lang == "bash":
+        code = with_name(code, "RUN", shlex.quote(run))
     return replace(fix, text=text, code=code)
