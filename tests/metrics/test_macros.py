@@ -436,6 +436,23 @@ def test_a_slice_that_compiles_a_program_is_known_by_its_name(
 
 
 @pytest.mark.parametrize(
+    ("hlo_op", "does"),
+    [
+        ("infeed.2", True),
+        ("outfeed", True),
+        ("recv-done.1", True),
+        ("copy-done.2", False),
+        ("all-reduce.1", False),
+        ("transpose.send", False),
+    ],
+)
+def test_an_operation_that_hands_data_over_with_the_host_is_known_by_its_name(
+    macros: duckdb.DuckDBPyConnection, hlo_op: str, does: bool
+) -> None:
+    assert macros.execute("SELECT feeds_program($hlo_op)", {"hlo_op": hlo_op}).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
     ("category", "name", "does"),
     [
         ("annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True),

@@ -58,8 +58,10 @@ BUCKETS = (
     LedgerBucket("host.other", LIGHT, "host-other", "CPU-bound: work not recorded"),
     LedgerBucket("dev.comm_transfer", PRODUCER, "dev-comm", "waiting for a collective"),
     LedgerBucket("dev.comm_p2p", PRODUCER, "dev-comm", "waiting for send or receive"),
-    LedgerBucket("dev.h2d", PRODUCER, "dev-h2d", "waiting for a host-to-device copy"),
-    LedgerBucket("dev.d2h", PRODUCER, "dev-d2h", "waiting for a device-to-host copy"),
+    LedgerBucket("dev.h2d", PRODUCER, "dev-h2d", "waiting for a host-to-device copy", "waiting for data from the host"),
+    LedgerBucket(
+        "dev.d2h", PRODUCER, "dev-d2h", "waiting for a device-to-host copy", "waiting for the host to take data"
+    ),
     LedgerBucket("dev.d2d", PRODUCER, "dev-d2d", "waiting for a copy on the device"),
     LedgerBucket("dev.memset", PRODUCER, "dev-d2d", "waiting for a memset"),
     LedgerBucket("dev.straggler_wait", WAIT, "dev-late", "waiting for a straggler"),

@@ -18,7 +18,7 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.xla.host_names import CATEGORIES, category_of_name
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
-from traceanalyzer.ingest.xla.tpu import ProgramRuns, is_collective, moved_by, time_inside
+from traceanalyzer.ingest.xla.tpu import ProgramRuns, meanings_of, time_inside
 from traceanalyzer.ingest.xla.wire import Int
 
 _DEVICES = r"""
@@ -145,14 +145,13 @@ def _meanings(database: duckdb.DuckDBPyConnection) -> dict[str, pa.Array[Any]]:
     """Return what the operations of each name and text are, in the order of their places."""
     rows = database.execute(_TPU_NAMES).fetchall()
     labels = [(name or "").removeprefix("%").partition(" = ")[0] for name, _, _ in rows]
-    comm = [is_collective(category, label) for (_, category, _), label in zip(rows, labels, strict=True)]
-    moves = [
-        None if talks else moved_by(category, label, text or name or "")
-        for talks, (name, category, text), label in zip(comm, rows, labels, strict=True)
-    ]
+    is_comm, collectives, moves = meanings_of(
+        [(category, label, text or name or "") for (name, category, text), label in zip(rows, labels, strict=True)]
+    )
     return {
         "name": pa.array(labels, pa.string()),
-        "is_comm": pa.array(comm, pa.bool_()),
+        "is_comm": pa.array(is_comm, pa.bool_()),
+        "collective": pa.array(collectives, pa.string()),
         "copy_kind": pa.array([moved.copy_kind if moved else None for moved in moves], pa.string()),
         "size_bytes": pa.array([moved.size_bytes if moved else None for moved in moves], pa.int64()),
     }

@@ -6,6 +6,7 @@ What the text of an operation of a compiled program says: what it is, what it mo
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,13 +22,15 @@ from traceanalyzer.ingest.xla.stats import Picker, Value
 from traceanalyzer.ingest.xla.wire import Int
 
 COLLECTIVE = re.compile(
-    r"all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast"
-    r"|send|recv"
+    r"(?:all-(?=reduce-scatter))?"
+    r"(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast|send|recv)"
 )
 # `%copy-done.4 = f32[8]{0} copy-done((f32[8]{0}, f32[8]{0:S(5)}, u32[]) %copy-start.4), more="…"`
 _HEAD = re.compile(r"%?[\w.$-]+ = ")
 _ARRAY = re.compile(r"(pred|bf16|[suf]\d+\w*|c64|c128)\[([\d,]*)\]")
 _FIRST_ARRAY = re.compile(r"\(*[^,(]*\[[^\]]*\](?:\{[^}]*\})?")
+# Categories of messages to and from the host begin so; collectives between slices of TPUs go through the host.
+_WITH_HOST, _BETWEEN_SLICES = "host ", "xla_megascale_runtime"
 # XLA gives the host's memory this color.
 _HOST_MEMORY = "S(5)"
 _TO_DEVICE, _TO_HOST, _ON_DEVICE = "HtoD", "DtoH", "DtoD"
@@ -42,11 +45,28 @@ class Moved(NamedTuple):
     size_bytes: int | None
 
 
-def is_collective(category: str | None, label: str) -> bool:
-    """Return whether an operation is a collective, or starts or ends one, by its category, else by its name."""
-    if category is None or category.startswith("async-"):
-        return COLLECTIVE.match(label) is not None
-    return COLLECTIVE.match(category) is not None
+class Meanings(NamedTuple):
+    """What operations do: whether they are collectives, which ones where their names do not say it, what they copy."""
+
+    is_comm: list[bool]
+    collectives: list[str | None]
+    moves: list[Moved | None]
+
+
+def collective_of(category: str | None, label: str, text: str) -> str | None:
+    """Return the collective that an operation is, starts or ends, by its category, else by its name; None: it is none.
+
+    Messages to and from the host are none, except those that carry collectives between slices of TPUs.
+    """
+    what = _what(category, label)
+    if what.startswith(_WITH_HOST) and _BETWEEN_SLICES in text:
+        what = what.removeprefix(_WITH_HOST)
+    found = COLLECTIVE.match(what)
+    return found[1] if found else None
+
+
+def _what(category: str | None, label: str) -> str:
+    return label if category is None or category.startswith("async-") else category
 
 
 def moved_by(category: str | None, label: str, text: str) -> Moved | None:
@@ -54,10 +74,10 @@ def moved_by(category: str | None, label: str, text: str) -> Moved | None:
 
     The start of a copy takes no time and has no bytes: the end of it, which waits, has them.
     """
-    what = label if category is None or category.startswith("async-") else category
-    if what.startswith("infeed"):
-        return Moved(_TO_DEVICE, _bytes_of(_result(text)))
-    if what.startswith("outfeed"):
+    what = _what(category, label)
+    if what.startswith(("infeed", "host recv")):
+        return Moved(_TO_DEVICE, None if what == "host recv" else _bytes_of(_result(text)))
+    if what.startswith(("outfeed", "host send")):
         return Moved(_TO_HOST, None)
     if re.match(r"[a-z-]+-done\b", what):
         return Moved(_direction(_result(text), _operands(text)), _bytes_of(_result(text)))
@@ -148,15 +168,6 @@ class ProgramRuns:
         return np.where(inside, ids[place], NONE)
 
 
-@dataclass(frozen=True)
-class _Meaning:
-    """What the names of a plane mean, by their places."""
-
-    labels: list[str]
-    is_comm: list[bool]
-    moves: list[Moved | None]
-
-
 class TpuOps:
     """Collects the operations of one line, and writes them once it is known which of them contain others."""
 
@@ -180,11 +191,11 @@ class TpuOps:
         if not self._pieces:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         event_id, name, starts, lengths, run = (np.concatenate(column) for column in zip(*self._pieces, strict=True))
-        meaning = _meaning(self._space, self._plane)
+        names, meaning = _meanings(self._space, self._plane)
         inside = time_inside(event_id, starts, lengths)
         kinds = [moved.copy_kind if moved else None for moved in meaning.moves]
         sizes = [moved.size_bytes if moved else None for moved in meaning.moves]
-        labels: Any = pa.array(meaning.labels, pa.string()).take(indices(name))
+        labels: Any = pa.array(names, pa.string()).take(indices(name))
         sink.append(
             "gpu_ops",
             pa.table(
@@ -193,6 +204,7 @@ class TpuOps:
                     "device": pa.array(np.full(len(event_id), self._device)),
                     "kind": pa.array(["op"] * len(event_id)),
                     "is_comm": pa.array(np.array(meaning.is_comm or [False], np.bool_)[name]),
+                    "collective": pa.array(meaning.collectives, pa.string()).take(indices(name)),
                     "name": labels,
                     "start_ns": pa.array(starts),
                     "dur_ns": pa.array(lengths),
@@ -220,16 +232,22 @@ class TpuOps:
         return offset_ps, dur_ps
 
 
-def _meaning(space: Space, plane: Plane) -> _Meaning:
+def _meanings(space: Space, plane: Plane) -> tuple[list[str], Meanings]:
+    """Return the names of a plane's operations as they are shown, and what these do."""
     labels = [plane.label(place).removeprefix("%").partition(" = ")[0] for place in range(len(plane.event_names))]
     categories = values_of_names(space, plane, "hlo_category")
     known = [str(categories[place]) if categories.get(place) is not None else None for place in range(len(labels))]
-    comm = [is_collective(category, label) for category, label in zip(known, labels, strict=True)]
-    moves = [
-        None if talks else moved_by(category, label, text)
-        for talks, category, label, text in zip(comm, known, labels, plane.event_names, strict=True)
-    ]
-    return _Meaning(labels, comm, moves)
+    return labels, meanings_of(list(zip(known, labels, plane.event_names, strict=True)))
+
+
+def meanings_of(ops: Sequence[tuple[str | None, str, str]]) -> Meanings:
+    """Return what operations do, each of which is a category, a name and its text."""
+    collectives = [collective_of(*op) for op in ops]
+    return Meanings(
+        [found is not None for found in collectives],
+        [found if found and not COLLECTIVE.match(op[1]) else None for found, op in zip(collectives, ops, strict=True)],
+        [None if found else moved_by(*op) for found, op in zip(collectives, ops, strict=True)],
+    )
 
 
 def time_inside(event_id: Int, starts: Int, lengths: Int) -> Int:

@@ -18,9 +18,9 @@
 --   step                  BIGINT   step of the device in which it starts; NULL: outside steps
 --   name                  VARCHAR  kernel, as written
 --   collective            VARCHAR  collective, as recorded: allreduce, _allgather_base …
---   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter,
---                                  send, recv, sendrecv or other; from the record, else from NCCL's own range around the launch,
---                                  else from the kernel's name
+--   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, permute (each rank sends to one other),
+--                                  broadcast, reduce, gather, scatter, send, recv, sendrecv or other; from the record,
+--                                  else from NCCL's own range around the launch, else from the kernel's name
 --   group_name            VARCHAR  process group
 --   group_desc            VARCHAR  process group description
 --   group_size            INTEGER  ranks of the group
@@ -34,9 +34,9 @@
 WITH kinds AS (
     SELECT
         ops.*,
-        lower(replace(replace(
-            coalesce(nullif(trim(collective), ''), nullif(regexp_extract(ranges.name, '^nccl:(\w+)', 1), ''), ops.name), '_', ''
-        ), ' ', '')) AS written
+        lower(translate(
+            coalesce(nullif(trim(collective), ''), nullif(regexp_extract(ranges.name, '^nccl:(\w+)', 1), ''), ops.name), '_ -', ''
+        )) AS written
     FROM gpu_ops AS ops
     LEFT JOIN host_slices AS ranges ON ranges.trace_id = ops.trace_id AND ranges.slice_id = ops.annotation_id
     WHERE is_comm
@@ -49,6 +49,7 @@ sizes AS (
             WHEN written LIKE '%reducescatter%' THEN 'reducescatter'
             WHEN written LIKE '%allgather%' THEN 'allgather'
             WHEN written LIKE '%alltoall%' THEN 'alltoall'
+            WHEN written LIKE '%collectivepermute%' THEN 'permute'
             WHEN written LIKE '%broadcast%' THEN 'broadcast'
             WHEN written LIKE '%sendrecv%' THEN 'sendrecv'
             WHEN written LIKE '%send%' THEN 'send'

@@ -57,6 +57,7 @@ SELECT
     xla_ops.size_bytes,
     xla_ops.copy_kind,
     xla_ops.is_comm,
+    xla_ops.collective,
     xla_ops.self_ns,
     xla_ops.run_id
 FROM classed
