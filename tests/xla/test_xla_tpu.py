@@ -213,3 +213,12 @@ def test_a_tpu_whose_profile_has_no_flops_is_not_told_to_record_shapes(tmp_path:
         assert run.sql("SELECT DISTINCT reason FROM flops_utilisation").fetchall() == [("no FLOPs",)]
     (use,) = diagnose(content, tmp_path).flops
     assert use.words == "MFU and HFU unknown: the profile says of no operation how many FLOPs it takes"
+
+
+@pytest.mark.check
+def test_a_verdict_on_a_tpu_has_the_words_of_tpus(tmp_path: Path) -> None:
+    idle = diagnose(tpu_space([COMPUTE], gap_ms=1.0), tmp_path)
+    assert judge(idle).sentence.endswith("no rule explains the rest, mostly “idle between programs” (21.1 %).")
+    busy = judge(diagnose(tpu_space([COMPUTE]), tmp_path)).sentence
+    assert "rules judge no operations of TPUs" in busy
+    assert "kernel" not in busy

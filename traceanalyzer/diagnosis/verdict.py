@@ -100,7 +100,7 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
         return RunVerdict("healthy", f"{compute} and {nothing}; {_unjudged(diagnosis.ledgers)}.")
     if _most_unexplained(diagnosis)[0] == "edge.queued_before_trace":
         return RunVerdict("unexplained", f"{compute}; in the rest {_EARLIER}.")
-    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch" and not _of_tpus(diagnosis.ledgers):
         return RunVerdict("unexplained", f"{compute}; the cause of the rest is unknown: {_NO_LAUNCHES}.")
     return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
 
@@ -110,8 +110,14 @@ def _kernels_were_judged(ledger: DeviceLedger) -> bool:
     return ledger.peaks_known and ledger.unjudged_share < UNJUDGED_SHARE
 
 
+def _of_tpus(ledgers: tuple[DeviceLedger, ...]) -> bool:
+    return all(is_tpu(ledger.device_name) for ledger in ledgers)
+
+
 def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
     """Say why nothing is known about the quality of what the devices compute."""
+    if _of_tpus(ledgers):
+        return "rules judge no operations of TPUs, which `top operators` compares with the peaks of the chip"
     unknown = max(ledger.unjudged_share for ledger in ledgers)
     if unknown < UNJUDGED_SHARE:
         return "the kernels were not compared with the device, whose peak rates are not known"
@@ -122,7 +128,8 @@ def _mostly(diagnosis: Diagnosis) -> str:
     """Say which bucket holds most of what no rule explains; nothing where none holds half of it."""
     bucket, dur_ns = _most_unexplained(diagnosis)
     share = "" if unexplained_rest(diagnosis).gone else f" ({unexplained_share(diagnosis, bucket, dur_ns)})"
-    return f", mostly “{bucket_words(bucket)}”{share}" if bucket else ""
+    name = diagnosis.ledgers[0].device_name if diagnosis.ledgers else None
+    return f", mostly “{bucket_words(bucket, name)}”{share}" if bucket else ""
 
 
 def _most_unexplained(diagnosis: Diagnosis) -> tuple[str, int]:
@@ -285,7 +292,7 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     shares = sorted(compute_share(ledger) for ledger in ledgers)
     if not shares:
         return "The GPU worked"
-    noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    noun = "TPU" if _of_tpus(ledgers) else "GPU"
     if not shares[-1] and noun == "GPU":
         return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
@@ -363,7 +370,7 @@ def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
     rest = unexplained_rest(diagnosis)
     if rest.left <= than_share:
         return ""
-    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch" and not _of_tpus(diagnosis.ledgers):
         return f" The cause of {percent(rest.left)} is unknown: {_NO_LAUNCHES}."
     return f" No rule explains {percent(rest.left)}{_mostly(diagnosis)}."
 

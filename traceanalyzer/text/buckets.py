@@ -48,7 +48,7 @@ BUCKETS = (
     LedgerBucket("host.offcpu", HEAVY, "host-other", "launching thread off the CPU"),
     LedgerBucket("host.compile", HEAVY, "host-other", "compilation or graph capture"),
     LedgerBucket("host.module_load", HEAVY, "host-other", "loading GPU modules"),
-    LedgerBucket("host.alloc", HEAVY, "host-other", "cudaMalloc or cudaFree"),
+    LedgerBucket("host.alloc", HEAVY, "host-other", "allocating or freeing GPU memory"),
     LedgerBucket("host.host_alloc", HEAVY, "host-other", "allocating pinned memory"),
     LedgerBucket("host.profiler", HEAVY, "host-other", "profiler overhead"),
     LedgerBucket("host.sync", SYNC, "host-sync", "idle after a host synchronization"),

@@ -46,12 +46,13 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
         return []
     large, *more = sorted(parts.items(), key=lambda part: -part[1])[:MOST_BUCKETS]
     largest = [large, *(part for part in more if part[1] >= LEAST_SHARE * window_ns)]
+    name = diagnosis.ledgers[0].device_name if diagnosis.ledgers else None
     if rest.gone < LEAST_SHARE:
         named = "; ".join(
-            f"{bucket_words(bucket)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest
+            f"{bucket_words(bucket, name)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest
         )
     else:
-        named = "; ".join(bucket_words(bucket) for bucket, _ in largest)
+        named = "; ".join(bucket_words(bucket, name) for bucket, _ in largest)
         named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
     blocks = [Paragraph(named, role="dim")]
     blocks += [Paragraph(words, role="dim") for words in _tails(diagnosis) if TAIL in dict(largest)]

@@ -235,13 +235,14 @@ def evidence(
     known = {**claim_values(rule, values), **verdict.row, "trace_id": trace_id, "rule": rule.id}
     tables = []
     for item in rule.evidence or _default_evidence(rule):
+        title = spoken(item.title, dialect_at(run, verdict.place.trace))
         try:
             rows = sandbox.query(con, item.select, known)
         except sandbox.RuleQueryError as error:
-            tables.append(_missing_evidence(item.title, error.what))
+            tables.append(_missing_evidence(title, error.what))
             continue
         if rows.rows:
-            tables.append(Evidence(item.title, rows.columns, rows.rows[:EVIDENCE_ROWS]))
+            tables.append(Evidence(title, rows.columns, rows.rows[:EVIDENCE_ROWS]))
     return tables
 
 
