@@ -41,12 +41,7 @@ _SECTIONS = {
     "Stores": ("store",),
 }
 # Former names, which work until 0.3, and the commands that they are now.
-_FORMER = {
-    "baseline": "export baseline",
-    "config": "rules settings",
-    "ingest": "store ingest",
-    "part": "store part",
-}
+_FORMER = {"baseline": "export baseline", "config": "rules settings", "ingest": "store ingest", "part": "store part"}
 # What people try before options, and what packages of systems call: by their modules.
 _ASIDE = dict.fromkeys(("help", "version", "man", "completion"), "help")
 _SHOWN = [name for names in _SECTIONS.values() for name in names]

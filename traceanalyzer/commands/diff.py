@@ -58,12 +58,7 @@ class Percent(_FloatType):
     help="One more capture of BASE; may be repeated.",
 )
 @click.option(
-    "--new",
-    "more_new",
-    type=RunPath(),
-    multiple=True,
-    metavar="RUN",
-    help="One more capture of NEW; may be repeated.",
+    "--new", "more_new", type=RunPath(), multiple=True, metavar="RUN", help="One more capture of NEW; may be repeated."
 )
 @report_options(
     formats.DIFF_FORMATS,

@@ -60,12 +60,7 @@ def _part(command: Callable[..., Any]) -> Callable[..., Any]:
 @_part
 @click.option("--from-tables", is_flag=True, help="Write the trace from the tables, and not its original bytes.")
 def perfetto(
-    options: RunOptions,
-    output: Path,
-    ranks: tuple[int, ...],
-    step: int | None,
-    window: str | None,
-    from_tables: bool,
+    options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, from_tables: bool
 ) -> None:
     """Write a trace for https://ui.perfetto.dev, with steps, ledger, findings, gaps and queue depth as tracks.
 
@@ -178,11 +173,7 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
     a run, ask `diagnose`.
     """
     from traceanalyzer.exports import parts_of
-    from traceanalyzer.exports.overlay import (
-        critical_path_overlay,
-        critical_path_words,
-        write_critical_path_table,
-    )
+    from traceanalyzer.exports.overlay import critical_path_overlay, critical_path_words, write_critical_path_table
     from traceanalyzer.hta import critical_path as path_of
 
     with opened(options) as (run, activity):

@@ -40,13 +40,7 @@ class TargetFile(click.Path):
 def output_option(meaning: str, *, required: bool = False) -> Callable[..., Any]:
     """Return the option `-o`, passed as `output`, and `--force`, which `check_target` reads."""
     output = click.option(
-        "-o",
-        "--output",
-        type=TargetFile(),
-        required=required,
-        metavar="FILE",
-        help=meaning,
-        callback=check_before_work,
+        "-o", "--output", type=TargetFile(), required=required, metavar="FILE", help=meaning, callback=check_before_work
     )
     return lambda command: output(force_option(command))
 
@@ -207,11 +201,7 @@ def write_screen(screen: ModuleType, answer: Sequence[Any], format_: str, output
 def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Callable[..., Any]:
     """Return the options `--format`, with what the formats mean, and `-o`; `chosen_format` reads their values."""
     layout = click.option(
-        "--format",
-        "layout",
-        type=click.Choice(known),
-        show_default=formats.BY_SUFFIX.format(known[0]),
-        help=meaning,
+        "--format", "layout", type=click.Choice(known), show_default=formats.BY_SUFFIX.format(known[0]), help=meaning
     )
     output = output_option(f"Write the {noun} to FILE.")
     return lambda command: layout(output(command))

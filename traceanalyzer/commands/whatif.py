@@ -38,9 +38,7 @@ FORMATS = (*formats.RENDERERS, "json")
     help="Let each operator take its floor: the least time that the device's data sheet allows (operator_floors).",
 )
 @report_options(
-    FORMATS,
-    "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
-    "answer",
+    FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.", "answer"
 )
 def whatif(
     options: RunOptions,

@@ -204,13 +204,7 @@ def verify(
     )
 
 
-def _measured(
-    promise: Promise,
-    others: Sequence[Promise],
-    base_times: Times,
-    changed: Times,
-    back_ns: int,
-) -> Promise:
+def _measured(promise: Promise, others: Sequence[Promise], base_times: Times, changed: Times, back_ns: int) -> Promise:
     """Return the promise with what was saved of the time that its finding owned, or why that is not known."""
     if not promise.owned_ns:
         return replace(promise, unknown=_not_separable(promise, others) or "no time of its own is recorded")

@@ -17,13 +17,7 @@ from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 
 from traceanalyzer.discovery.naming import natural_key
-from traceanalyzer.discovery.other_formats import (
-    hint_for_folder,
-    is_ncu_report,
-    memory_snapshot,
-    other_format,
-    unknown,
-)
+from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, memory_snapshot, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester

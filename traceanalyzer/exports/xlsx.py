@@ -49,10 +49,7 @@ def check_installed(asked: str) -> None:
 
 
 def write_workbook(
-    sheets: Mapping[str, Rows],
-    summary: Iterable[Sequence[Any]],
-    target: IO[bytes],
-    most_rows: int = MOST_ROWS,
+    sheets: Mapping[str, Rows], summary: Iterable[Sequence[Any]], target: IO[bytes], most_rows: int = MOST_ROWS
 ) -> None:
     """Write sheets in their order, and `summary` behind them, with how many rows of each are there or were cut."""
     import xlsxwriter

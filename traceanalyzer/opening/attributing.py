@@ -33,13 +33,7 @@ from traceanalyzer.store.store import MATCHED, Store
 
 _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"
 _OF_WAITS = pa.schema(
-    {
-        "device": pa.int32(),
-        "op_id": pa.int64(),
-        "match_id": pa.int64(),
-        "wait_ns": pa.int64(),
-        "last_rank": pa.int32(),
-    }
+    {"device": pa.int32(), "op_id": pa.int64(), "match_id": pa.int64(), "wait_ns": pa.int64(), "last_rank": pa.int32()}
 )
 
 

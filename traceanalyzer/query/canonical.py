@@ -237,10 +237,7 @@ def is_small(traces: Sequence[StoredTrace], derived: Path) -> bool:
 
 
 def copy_run(
-    connection: duckdb.DuckDBPyConnection,
-    traces: Sequence[StoredTrace],
-    derived: Path,
-    needed: Set[str],
+    connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace], derived: Path, needed: Set[str]
 ) -> None:
     """Copy the needed tables of a run into those of an empty connection (`connect_empty`), and plan with less care."""
     connection.execute(f"SET disabled_optimizers = '{','.join(_LEFT_OUT)}'")

@@ -151,11 +151,7 @@ def _version() -> str:
     """Return a hash of all that the database defines, and of what reads it."""
     digest = hashlib.blake2b(duckdb.__version__.encode(), digest_size=8)
     texts = [table.sql for tables in (canonical_tables(), derived_tables()) for table in tables.values()]
-    texts += [
-        *macro_files().values(),
-        *pattern_sources(),
-        *(metric.sql for metric in metrics_in_order().values()),
-    ]
+    texts += [*macro_files().values(), *pattern_sources(), *(metric.sql for metric in metrics_in_order().values())]
     texts += [
         text for metric in metrics().values() for text in (metric.text, *(column.comment for column in metric.columns))
     ]

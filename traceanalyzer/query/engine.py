@@ -283,10 +283,7 @@ def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:
 
 
 def _insert_all(
-    connection: duckdb.DuckDBPyConnection,
-    schema: str,
-    tables: Mapping[str, pa.Table],
-    needed: Set[str] | None = None,
+    connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table], needed: Set[str] | None = None
 ) -> None:
     known = canonical_tables() if schema == "canonical" else derived_tables()
     unknown = tables.keys() - known.keys()

@@ -103,10 +103,7 @@ def compute_metrics(
         waits_for[_ATTRIBUTION] = frozenset()  # first, because it takes longest
     for name, metric in wanted.items():
         waits_for[name] = metric.reads | ({_ATTRIBUTION} if metric.needs_attribution else frozenset())
-    with (
-        engine.connect_unattributed(traces, ncu_tables, captures) as connection,
-        ThreadPoolExecutor(workers) as pool,
-    ):
+    with engine.connect_unattributed(traces, ncu_tables, captures) as connection, ThreadPoolExecutor(workers) as pool:
         # Many queries at once use the cores better than one query on many.
         connection.execute("SET threads = 1")
 

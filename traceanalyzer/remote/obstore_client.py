@@ -106,11 +106,7 @@ _CLIENT: ClientConfig = {
 _RETRIES: RetryConfig = {
     "max_retries": 3,
     "retry_timeout": timedelta(seconds=60),
-    "backoff": {
-        "init_backoff": timedelta(milliseconds=100),
-        "max_backoff": timedelta(seconds=5),
-        "base": 2,
-    },
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 # What to do where somebody may not read, and where nothing answers as it should.
 _REFUSED = {

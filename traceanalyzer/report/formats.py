@@ -28,9 +28,7 @@ RENDERERS = {
     "html": "traceanalyzer.report.html.document",
 }
 # A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, context)`.
-PAGES = {
-    "html": "traceanalyzer.report.html.page",
-}
+PAGES = {"html": "traceanalyzer.report.html.page"}
 # Each module has the functions `write(diagnosis, stream, context)` and `write_diff(diff, stream, context)`.
 FOR_PROGRAMS = {
     "json": "traceanalyzer.report.json",
@@ -38,9 +36,7 @@ FOR_PROGRAMS = {
     "sarif": "traceanalyzer.report.sarif",
 }
 # Each module has a function `write_diff(diff, stream, context)`: a comparison has more to show than blocks hold, too.
-DIFF_PAGES = {
-    "html": "traceanalyzer.report.html.diff_page",
-}
+DIFF_PAGES = {"html": "traceanalyzer.report.html.diff_page"}
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
 DIFF_FORMATS = DIAGNOSIS_FORMATS
 # The first line of a comparison in Markdown, by which a bot finds its comment.

@@ -85,11 +85,7 @@ def _case(check: Check, text: str, unsure: str | None) -> Case:
 
 
 def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> None:
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.failure is not None for case in cases)),
-        "errors": "0",
-    }
+    counts = {"tests": str(len(cases)), "failures": str(sum(case.failure is not None for case in cases)), "errors": "0"}
     root = ET.Element("testsuites", counts)
     skipped = str(sum(case.skipped is not None for case in cases))
     # The schema has room for milliseconds in a suite, and for any text in a case.

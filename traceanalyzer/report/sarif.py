@@ -45,11 +45,7 @@ def write_diff(diff: Diff, stream: TextIO, _: Context) -> None:
 
 def _write(results: Sequence[dict[str, Any]], rules: Mapping[str, dict[str, Any]], stream: TextIO) -> None:
     order = {rule: at for at, rule in enumerate(sorted(rules))}
-    driver = {
-        "name": "traceanalyzer",
-        "version": __version__,
-        "rules": [rules[rule] for rule in order],
-    }
+    driver = {"name": "traceanalyzer", "version": __version__, "rules": [rules[rule] for rule in order]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",

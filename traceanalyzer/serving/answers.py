@@ -153,13 +153,7 @@ class Answers:
             return captures_of(opened, lambda files: open_run(list(files), store=opened.store))
 
     def top(
-        self,
-        run: str,
-        what: str,
-        by: str = "time",
-        rank: int | None = None,
-        step: int | None = None,
-        limit: int = 20,
+        self, run: str, what: str, by: str = "time", rank: int | None = None, step: int | None = None, limit: int = 20
     ) -> str:
         """Return the largest rows of a run as JSON, times in ns.
 

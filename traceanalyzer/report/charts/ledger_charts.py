@@ -26,14 +26,7 @@ THIN_HEIGHT = 14
 PART_GAP_PX = 1.5
 
 
-def ledger_bar(
-    bar: Bar,
-    *,
-    width: int = WIDE,
-    thin: bool = False,
-    alone: bool = False,
-    fill: float = 1,
-) -> Svg:
+def ledger_bar(bar: Bar, *, width: int = WIDE, thin: bool = False, alone: bool = False, fill: float = 1) -> Svg:
     """Return the parts as one bar over the `fill` of the width; parts too narrow for a pixel share the last ones."""
     height = THIN_HEIGHT if thin else BAR_HEIGHT
     whole = sum(item.size for item in bar.parts) or 1

@@ -155,10 +155,7 @@ def _wide_words(row: DifferenceRow, left: float, columns: Sequence[float], y: fl
 
 def _narrow_words(row: DifferenceRow, y: float, width: int) -> list[str]:
     room = width - words_px(row.difference, 13, bold=True) - GAP_PX
-    return [
-        words(0, y + 15, fitted(row.name, room)),
-        words(width, y + 15, row.difference, bold=True, anchor="end"),
-    ]
+    return [words(0, y + 15, fitted(row.name, room)), words(width, y + 15, row.difference, bold=True, anchor="end")]
 
 
 def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WIDE) -> Svg:

@@ -84,11 +84,7 @@ STEPS_OF_A_LEAK = 3  # as in memory_growth
 
 # Columns of the metrics → their words on a screen, and how a value is written.
 _Columns = dict[str, tuple[str, Callable[[Any], str]]]
-_PLACE: _Columns = {
-    "trace": ("trace", name_words),
-    "rank": ("rank", str),
-    "device": ("device", str),
-}
+_PLACE: _Columns = {"trace": ("trace", name_words), "rank": ("rank", str), "device": ("device", str)}
 _PEAK: _Columns = {
     "peak_bytes": ("in use at most", size),
     "peak_reserved_bytes": ("reserved", size),

@@ -124,9 +124,4 @@ def _parts() -> dict[str, dict[str, Any]]:
 def _object(properties: dict[str, Any], required: tuple[str, ...], part: str) -> dict[str, Any]:
     if properties.keys() != set(KEYS[part]):
         raise AssertionError(f"the schema of '{part or 'a rule'}' and the reader of rules know different keys")
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}

@@ -54,8 +54,7 @@ def explain(
     """Return how the rule came to its verdict, in every place that it is about; for the arguments see `diagnose`."""
     bounds = None if rule.claims.is_empty else attribution.Bounds.load(con, scans_of)
     question = Question(
-        None if bounds is None else RememberedScan(bounds),
-        run_savings=None if bounds is None else RunSavings(bounds),
+        None if bounds is None else RememberedScan(bounds), run_savings=None if bounds is None else RunSavings(bounds)
     )
     lock_workspace(con)
     run = read_places(con)

@@ -290,11 +290,7 @@ def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNois
 
 
 def _outcome(
-    run: RunPlaces,
-    verdict: Verdict,
-    overrides: Overrides,
-    refined: Mapping[Key, str],
-    latent: Mapping[Key, Ordered],
+    run: RunPlaces, verdict: Verdict, overrides: Overrides, refined: Mapping[Key, str], latent: Mapping[Key, Ordered]
 ) -> Outcome:
     key = key_of(verdict)
     state = LATENT if key in latent else verdict.state

@@ -248,10 +248,7 @@ def device_bounds(
 
 
 def run_bounds(
-    rule: Rule,
-    removals: Mapping[Device, Removal],
-    run_savings: RunScan,
-    windows: Mapping[Device, Mapping[str, Any]],
+    rule: Rule, removals: Mapping[Device, Removal], run_savings: RunScan, windows: Mapping[Device, Mapping[str, Any]]
 ) -> dict[Device, DeviceBound]:
     """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
     all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(removals)

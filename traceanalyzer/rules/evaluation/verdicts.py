@@ -222,11 +222,7 @@ def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
 
 
 def _without_find(
-    rule: Rule,
-    run: RunPlaces,
-    places: Sequence[Place],
-    bounds: Mapping[Device, DeviceBound],
-    scan: LeadScan | None,
+    rule: Rule, run: RunPlaces, places: Sequence[Place], bounds: Mapping[Device, DeviceBound], scan: LeadScan | None
 ) -> list[Verdict]:
     """Return the clear verdicts of a rule in a run that has nothing for it to find."""
     if rule.kind == QUALITY:

@@ -31,12 +31,7 @@ class MemoryPoint:
 
 
 def memory_curve(
-    points: Sequence[MemoryPoint],
-    length_ns: int,
-    limit_bytes: int | None,
-    says: str,
-    *,
-    width: int = WIDE,
+    points: Sequence[MemoryPoint], length_ns: int, limit_bytes: int | None, says: str, *, width: int = WIDE
 ) -> Svg:
     """Return the curve over `length_ns`; a limit far above what is held is left out."""
     left = LEFT_PX if width == WIDE else 58

@@ -65,12 +65,7 @@ class Roof:
 
 
 def roofline(
-    points: Sequence[RooflinePoint],
-    roofs: Sequence[Roof],
-    memory_gb_per_s: float,
-    says: str,
-    *,
-    width: int = WIDE,
+    points: Sequence[RooflinePoint], roofs: Sequence[Roof], memory_gb_per_s: float, says: str, *, width: int = WIDE
 ) -> Svg:
     """Return the operators under the roofs, both axes in powers of ten; the area of a mark is its share of the time.
 
@@ -203,14 +198,7 @@ _COLUMNS = (
     PageColumn("note", "note", "text"),
 )
 _NOTES = {"cache": "in cache", "suspect": "over the roof"}
-_PRECISIONS = {
-    "fp64": "FP64",
-    "fp32": "FP32",
-    "tf32": "TF32",
-    "half": "FP16 or BF16",
-    "fp8": "FP8",
-    "int8": "INT8",
-}
+_PRECISIONS = {"fp64": "FP64", "fp32": "FP32", "tf32": "TF32", "half": "FP16 or BF16", "fp8": "FP8", "int8": "INT8"}
 
 
 def section(source: PageSource) -> Part | None:
@@ -240,11 +228,7 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     """Return the operators by the time above their roof."""
     ordered = sorted(rows, key=lambda row: -row["headroom_ns"])
     shown = [
-        {
-            **row,
-            "note": _note(row),
-            "limit": limit_words(row["limited_by"]) if row["limited_by"] else None,
-        }
+        {**row, "note": _note(row), "limit": limit_words(row["limited_by"]) if row["limited_by"] else None}
         for row in ordered[: source.limits.rows]
     ]
     rest = len(rows) - len(shown)
