@@ -20,8 +20,10 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer
 from traceanalyzer.cli import main
-from traceanalyzer.commands.comparing import OpeningOptions, load_summaries
+from traceanalyzer.commands.comparing import load_summaries
+from traceanalyzer.commands.opening import RunOptions
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.request import RunRequest
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS
@@ -347,7 +349,7 @@ from pathlib import Path
 import duckdb, pyarrow.parquet
 import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.commands.store
 from traceanalyzer.cli import main
-from traceanalyzer.commands.comparing import OpeningOptions, load_summaries
+from traceanalyzer.commands.comparing import load_summaries
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
@@ -416,7 +418,7 @@ def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.M
 @pytest.mark.check
 def test_the_store_of_a_comparison_serves_a_single_run_too(run_folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    opening = OpeningOptions(store, 1, None, no_settings=True, trust=False, quiet=True)
+    opening = RunOptions(RunRequest(inputs=(), store=store, jobs=1, with_settings=False), quiet=True)
     load_summaries([run_folder], opening)
     assert op_count(run_folder, store) == (3, False)
     # Earlier versions left the folder above the runs' stores without a mark.
@@ -428,7 +430,7 @@ def test_the_store_of_a_comparison_serves_a_single_run_too(run_folder: Path, tmp
 
 def test_the_store_of_a_comparison_is_never_a_folder_with_other_files(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "store" / "own").mkdir(parents=True)
-    opening = OpeningOptions(tmp_path / "store", 1, None, no_settings=True, trust=False, quiet=True)
+    opening = RunOptions(RunRequest(inputs=(), store=tmp_path / "store", jobs=1, with_settings=False), quiet=True)
     with pytest.raises(TraceAnalyzerError, match="did not write"):
         load_summaries([run_folder], opening)
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["own"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, summary_options
-from traceanalyzer.commands.opening import RunPath
+from traceanalyzer.commands.comparing import load_summaries, summary_options
+from traceanalyzer.commands.opening import RunOptions, RunPath
 from traceanalyzer.commands.output import TargetFile, check_before_work, force_option, written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.blocks import Block, Heading, Section, Table, Text
@@ -44,7 +44,7 @@ def write(
     add: bool,
     label: str | None,
     keep: int | None,
-    opening: OpeningOptions,
+    opening: RunOptions,
 ) -> None:
     """Write each RUN, a capture, as a line of FILE that `diff` takes; without a RUN, show what FILE holds.
 

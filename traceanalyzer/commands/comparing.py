@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from traceanalyzer.commands.opening import (
     step_pattern_option,
     store_option,
     trust_option,
+    with_options,
 )
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.request import RunRequest
@@ -36,20 +36,8 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 
-@dataclass(frozen=True)
-class OpeningOptions:
-    """How runs are opened."""
-
-    store: Path | Location | None
-    jobs: int | None
-    step_pattern: str | None
-    no_settings: bool
-    trust: bool
-    quiet: bool
-
-
 def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options for opening runs, passed as one `OpeningOptions`."""
+    """Give a command the options for opening runs, passed as one `RunOptions` that names no run."""
 
     @functools.wraps(command)
     def gathered(
@@ -61,23 +49,22 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
         quiet: bool,
         **rest: Any,
     ) -> Any:
-        return command(opening=OpeningOptions(store, jobs, step_pattern, no_settings, trust, quiet), **rest)
+        steps, with_settings = AttributionOptions(step_pattern), not no_settings
+        request = RunRequest(inputs=(), store=store, jobs=jobs, options=steps, with_settings=with_settings, trust=trust)
+        return command(opening=RunOptions(request, quiet=quiet), **rest)
 
-    for decorate in reversed(
-        (
-            store_option("Folder for computed tables, with a folder for each run, or a bucket (s3://bucket/ta/)."),
-            jobs_option,
-            step_pattern_option,
-            no_settings_option,
-            trust_option,
-            quiet_option,
-        )
-    ):
-        gathered = decorate(gathered)
-    return gathered
+    return with_options(
+        gathered,
+        store_option("Folder for computed tables, with a folder for each run, or a bucket (s3://bucket/ta/)."),
+        jobs_option,
+        step_pattern_option,
+        no_settings_option,
+        trust_option,
+        quiet_option,
+    )
 
 
-def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) -> list[Summary]:
+def load_summaries(paths: Sequence[Path | Location], opening: RunOptions) -> list[Summary]:
     """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
     from traceanalyzer.comparison.summary import is_summary_file, read_summaries
 
@@ -90,7 +77,7 @@ def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) ->
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summary]:
+def _summaries(path: Path | Location, opening: RunOptions) -> Sequence[Summary]:
     """Return the summary of a run; where its ranks were recorded several times, one of each recording."""
     from traceanalyzer.comparison.loading import captures_of
 
@@ -103,22 +90,14 @@ def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summa
 
 
 @contextmanager
-def _opened(paths: Sequence[Path | Location], opening: OpeningOptions) -> Iterator[Run]:
-    request = RunRequest(
-        inputs=tuple(paths),
-        store=_store_of_run(paths[0], opening.store),
-        jobs=opening.jobs,
-        options=AttributionOptions(opening.step_pattern),
-        with_settings=not opening.no_settings,
-        trust=opening.trust,
-    )
-    options = RunOptions(request, quiet=opening.quiet)
-    with opened(options) as (run, activity):
+def _opened(paths: Sequence[Path | Location], opening: RunOptions) -> Iterator[Run]:
+    store = _store_of_run(paths[0], opening.request.store)
+    with opened(opening.asking(inputs=tuple(paths), store=store)) as (run, activity):
         activity.phase("ranking findings")
         yield run
 
 
-def _store_of_run(path: Path | Location, store: Path | Location | None) -> Path | Location | None:
+def _store_of_run(path: Path | Location, store: str | Path | Location | None) -> str | Path | Location | None:
     """Return the store of one run of a comparison: a folder of its own within the given one, which is a store, too."""
     if not isinstance(store, Path):
         return store

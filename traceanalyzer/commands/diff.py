@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.comparing import OpeningOptions, load_summaries, summary_options, tell_gate
-from traceanalyzer.commands.opening import RunPath
+from traceanalyzer.commands.comparing import load_summaries, summary_options, tell_gate
+from traceanalyzer.commands.opening import RunOptions, RunPath
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -129,7 +129,7 @@ def diff(
     device: int | None,
     accepted: tuple[str, ...],
     verbose: bool,
-    opening: OpeningOptions,
+    opening: RunOptions,
 ) -> None:
     """Show what changed between two runs, where the time went or came from, and how sure that is.
 
@@ -177,13 +177,13 @@ def _write_spreadsheet(result: Diff, file: Path | None) -> None:
         write_diff_xlsx(result, stream)
 
 
-def _settings(new: Path | Location, opening: OpeningOptions) -> Settings:
+def _settings(new: Path | Location, opening: RunOptions) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary import is_summary_file
     from traceanalyzer.settings.settings import NO_SETTINGS, locate_settings, settings_above
 
-    if opening.no_settings:
+    if not opening.request.with_settings:
         return NO_SETTINGS
     if isinstance(new, Path) and is_summary_file(new):
         return settings_above(Path.cwd()).read()
-    return locate_settings(new, trust=opening.trust).read()
+    return locate_settings(new, trust=opening.request.trust).read()

@@ -15,7 +15,7 @@ import click
 
 from traceanalyzer.commands.baseline import baseline as baseline  # the former command
 from traceanalyzer.commands.baseline import write as baseline_of_runs
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, with_options
 from traceanalyzer.commands.output import output_option, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.words import size
@@ -39,19 +39,16 @@ def export() -> None:
 export.add_command(baseline_of_runs, "baseline")
 
 
-def _output(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorated: Callable[..., Any] = output_option("Write the export to FILE.", required=True)(command)
-    return decorated
+_output = output_option("Write the export to FILE.", required=True)
 
 
 def _part(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--rank", "ranks", type=int, multiple=True, metavar="N", help="Only this rank; may be repeated."),
-        click.option("--step", type=int, metavar="N", help="Only this step, as `traceanalyzer sql` numbers it."),
+    return with_options(
+        command,
         click.option("--window", metavar="A-B", help="Only this time, in ms since the trace's start: 120.5-180."),
-    ):
-        command = option(command)
-    return command
+        click.option("--step", type=int, metavar="N", help="Only this step, as `traceanalyzer sql` numbers it."),
+        click.option("--rank", "ranks", type=int, multiple=True, metavar="N", help="Only this rank; may be repeated."),
+    )
 
 
 @export.command("perfetto")

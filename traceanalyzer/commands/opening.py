@@ -80,6 +80,13 @@ trust_option = click.option(
 )
 
 
+def with_options(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with arguments and options, which its help shows in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument RUN and the options of a run, passed as one `RunOptions`."""
     return _with_run(command, click.argument("run", type=RunPath()))
@@ -106,25 +113,17 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         request = RunRequest(inputs=inputs, store=store, jobs=jobs, trust=trust, ncu=ncu)
         return command(options=RunOptions(request, verbose, quiet), **rest)
 
-    for decorate in reversed(
-        (
-            argument,
-            store_option(),
-            jobs_option,
-            click.option(
-                "--ncu",
-                type=click.Path(path_type=Path),
-                multiple=True,
-                metavar="FILE",
-                help="Also read counters that `ncu --csv` printed; those in the run's folder are read anyway.",
-            ),
-            trust_option,
-            click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
-            quiet_option,
-        )
-    ):
-        gathered = decorate(gathered)
-    return gathered
+    ncu_help = "Also read counters that `ncu --csv` printed; those in the run's folder are read anyway."
+    return with_options(
+        gathered,
+        argument,
+        store_option(),
+        jobs_option,
+        click.option("--ncu", type=click.Path(path_type=Path), multiple=True, metavar="FILE", help=ncu_help),
+        trust_option,
+        click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
+        quiet_option,
+    )
 
 
 step_pattern_option = click.option(
@@ -166,23 +165,22 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise TraceAnalyzerError("only tasks of a cluster are tried again", "--retries", "give --cluster, too")
         return command(options=replace(options, cluster=address, retries=retries, plan=plan), **rest)
 
-    for decorate in (
-        click.option("--plan", is_flag=True, help="Say what would be done, where and at what cost, and do nothing."),
-        click.option(
-            "--retries",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Have the cluster try a task that fails N times more, by default 2.",
-        ),
+    return with_options(
+        gathered,
         click.option(
             "--cluster",
             metavar="WHERE",
             help="Read and attribute traces on Dask workers: local[:N], tcp://HOST:PORT, tls://HOST:PORT, "
             "file:SCHEDULER.json, env, slurm[:N] (docs/scale.md).",
         ),
-    ):
-        gathered = decorate(gathered)
-    return gathered
+        click.option(
+            "--retries",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Have the cluster try a task that fails N times more, by default 2.",
+        ),
+        click.option("--plan", is_flag=True, help="Say what would be done, where and at what cost, and do nothing."),
+    )
 
 
 @contextmanager
