@@ -103,11 +103,10 @@ verdicts: $(VENV)/.check  ## Hold the diagnoses of real traces against their lab
 	PYTHONPATH=tests:tests/support $(BIN)/python -m verdicts.verdict_table | tee tests/verdicts/RESULTS.md
 
 .PHONY: lowest
-lowest:  ## Diagnose a sample trace with the lowest versions that pyproject.toml allows, in an environment of its own
+lowest:  ## The quick tests with the lowest versions that pyproject.toml allows, in an environment of its own
 	"$(PYTHON)" -m venv --clear $(VENV)-lowest
-	$(VENV)-lowest/bin/python -m pip install -qq --disable-pip-version-check --constraint tests/lowest.txt '.[stats]'
-	$(VENV)-lowest/bin/traceanalyzer diagnose sample_traces/slow_loader --store $(VENV)-lowest/store | grep dataloader-bound
-	$(VENV)-lowest/bin/traceanalyzer diff sample_traces/slow_loader sample_traces/healthy --store $(VENV)-lowest/store
+	$(VENV)-lowest/bin/python -m pip install -qq --disable-pip-version-check --constraint tests/lowest.txt --editable '.[quick]'
+	$(VENV)-lowest/bin/pytest -n $(WORKERS) --dist worksteal --tier quick
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test  ## Mutate traces for S seconds (600) and keep what fails in tests/crashers

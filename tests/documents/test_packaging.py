@@ -127,8 +127,8 @@ def test_the_pinned_lowest_versions_are_the_bounds_of_the_project(root: Path, pr
 
 def test_scipy_is_no_dependency_of_the_core(project: dict[str, Any]) -> None:
     assert not [need for need in project["dependencies"] if need.startswith("scipy")]
-    (test,) = (need for need in project["optional-dependencies"]["test"] if need.startswith("gpu-traceanalyzer["))
-    assert "stats" in test
+    (quick,) = (need for need in project["optional-dependencies"]["quick"] if need.startswith("gpu-traceanalyzer["))
+    assert "stats" in quick
 
 
 def test_the_recorder_imports_only_the_standard_library_and_torch(root: Path) -> None:
