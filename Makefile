@@ -25,7 +25,7 @@ endef
 
 .PHONY: help
 help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: $(VENV)/.core  ## Diagnose a sample trace: what a user sees first
@@ -93,6 +93,10 @@ golden: $(VENV)/.check docs  ## Rewrite the expected outputs of the tests; read 
 .PHONY: bench
 bench: $(VENV)/.check  ## Time ingest and diagnosis against the peers
 	$(BIN)/python tests/benchmarks | tee tests/benchmarks/RESULTS.md
+
+.PHONY: bench-speed
+bench-speed: $(VENV)/.check  ## Time this commit against an earlier build and the peers, as ratios
+	$(BIN)/python tests/benchmarks/bench_speed.py
 
 .PHONY: faultbench
 faultbench: $(VENV)/.check  ## Plant faults, diagnose them, and hold what is found and promised against the truth

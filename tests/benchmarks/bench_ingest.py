@@ -26,7 +26,7 @@ sys.argv[1:] = ["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"]
 start()
 """
 _DIAGNOSE = _INGEST.replace('"ingest"', '"diagnose"')
-_BARE_COPY = """
+BARE_COPY = """
 import sys, duckdb
 duckdb.sql("SET preserve_insertion_order = false")
 rows = duckdb.read_json(sys.argv[1], format="array", maximum_object_size=2**26, columns={
@@ -34,7 +34,7 @@ rows = duckdb.read_json(sys.argv[1], format="array", maximum_object_size=2**26, 
     "dur": "DOUBLE", "id": "VARCHAR", "bp": "VARCHAR", "s": "VARCHAR", "args": "JSON"})
 rows.write_parquet(sys.argv[2], compression="zstd")
 """
-_HTA = """
+HTA_LOAD = """
 import sys, logging
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
@@ -64,9 +64,9 @@ def main() -> None:
             "traceanalyzer ingest .json": python(_INGEST, files["json"], folder / "store"),
             "traceanalyzer ingest .json.gz": python(_INGEST, files["gzip"], folder / "store"),
             "traceanalyzer diagnose .json, nothing stored": python(_DIAGNOSE, files["json"], folder / "store"),
-            "bare DuckDB read_json to Parquet": python(_BARE_COPY, files["array"], folder / "bare.parquet"),
+            "bare DuckDB read_json to Parquet": python(BARE_COPY, files["array"], folder / "bare.parquet"),
             "json.load": python(JSON_LOAD, files["json"]),
-            "HTA load": python(_HTA, files["json"]),
+            "HTA load": python(HTA_LOAD, files["json"]),
         }
         slow = {"json.load", "HTA load"}
         if options.no_hta:

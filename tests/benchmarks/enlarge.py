@@ -41,7 +41,7 @@ def enlarge_events(source: Path, target: Path, times: int) -> Path:
 
 def enlarge_export(source: Path, target: Path, times: int) -> Path:
     """Write an export of Nsight Systems whose rows with a time are there so many times, one after the other."""
-    shutil.copy(source, target)
+    shutil.copyfile(source, target)
     with closing(sqlite3.connect(target)) as database:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         columns = {
