@@ -79,7 +79,7 @@ class TemplateScans(RankScans):
 
 def sent_kb(calls: RankCalls, arrivals: Arrivals) -> float:
     """Return what a rank sends for its meetings and one what-if, as Parquet."""
-    columns = {name: getattr(calls, name) for name in RankCalls.__dataclass_fields__}
+    columns = {name: getattr(calls, name) for name in RankCalls.__struct_fields__}
     columns |= {f"of_{at}": array.reshape(len(array), -1)[:, :1].ravel() for at, array in enumerate(arrivals.arrays)}
     packed = [name for name, values in columns.items() if values.dtype != np.bool_]
     stream = pa.BufferOutputStream()

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from conftest import corpus_path
+from msgspec import structs
 from self_check import changed_tables, check_run, closing, invariance
 from self_check.bounding import shrinking
 from workloads.step_programs import data_parallel, kernels
@@ -127,8 +128,8 @@ def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
     device = bounds.devices[0, 0]
     # Time of operators that counts against the scan's lead: taking it out makes things later.
     costs = {cause: (at, -ns if cause == "host.python" else ns) for cause, (at, ns) in device.scan.costs.items()}
-    changed = replace(device.scan, costs=costs)
-    wrong = replace(bounds, devices={(0, 0): replace(device, load=lambda: changed)})
+    changed = structs.replace(device.scan, costs=costs)
+    wrong = structs.replace(bounds, devices={(0, 0): structs.replace(device, load=lambda: changed)})
     assert shrinking(bounds, [(0, 0)]) == ()
     assert shrinking(wrong, [(0, 0)]) != ()
 

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from _pytest.mark import ParameterSet
+from msgspec import structs
 from report_diagnoses import loader_finding, plan, precision_finding, quality_finding
 from self_check import closing
 from text_tables import connect
@@ -395,7 +396,7 @@ def test_the_resnet_of_2021_is_bound_by_its_loader_and_leaves_tensor_cores_unuse
 def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     rule = next(rule for rule in RULES if rule.id == "sync-in-step")
     verdict = Verdict(rule, Place("t", 0), "fired", row={"bound_ns": 2, "bound_share": 0.02, "noise_share": 0.03})
-    quiet = replace(verdict, row={**verdict.row, "noise_share": 0.01})
+    quiet = structs.replace(verdict, row={**verdict.row, "noise_share": 0.01})
     assert (clear_if_little(verdict, 0.01).state, clear_if_little(verdict, 0.01).reason) == (
         "clear",
         "below-noise-floor",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.buckets import Flags, Ints
@@ -20,8 +20,7 @@ Texts: TypeAlias = "pa.Array[Any]"
 Numbers: TypeAlias = "pa.Array[Any]"
 
 
-@dataclass(frozen=True)
-class NamedRows:
+class NamedRows(Struct, frozen=True):
     """A column with few different texts: the number of each row, and the text of each number."""
 
     codes: Ints

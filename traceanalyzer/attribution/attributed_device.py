@@ -6,12 +6,12 @@ The host slice or GPU op to blame for a ledger row, with names that can be found
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Self
 
 import duckdb
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
 from traceanalyzer.attribution.buckets import CODE, HOST, Flags, Ints
@@ -46,8 +46,7 @@ _STEP = "ProfilerStep#"
 _MOST_LEVELS = 1_000
 
 
-@dataclass(frozen=True)
-class Blames:
+class Blames(Struct, frozen=True):
     """One entry per ledger row; unknown names are NULL."""
 
     event_id: Ints
@@ -138,8 +137,7 @@ def _names(slices: HostSlices, rows: Ints) -> Texts:
     return named(np.where(missing, NO_ROW, codes), slices.names)
 
 
-@dataclass(frozen=True)
-class StepPieces:
+class StepPieces(Struct, frozen=True):
     """Ledger rows cut at the bounds of steps, so that the rows of each step add up to it."""
 
     row: Ints  # of the ledger
@@ -149,8 +147,7 @@ class StepPieces:
     kept: Flags  # inside the analysis window
 
 
-@dataclass(frozen=True)
-class AttributedDevice:
+class AttributedDevice(Struct, frozen=True):
     """One device of one trace with its steps, window, ledger and lead events."""
 
     trace_id: int

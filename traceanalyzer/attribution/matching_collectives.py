@@ -11,11 +11,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.buckets import Ints
 
@@ -34,8 +34,7 @@ Direction = tuple[int, int]  # rank that sends, rank that receives
 Signature = tuple[str, str | None, int | None, int | None]  # what it is, element type, elements in and out
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One rank's part in a collective or a message."""
 
     place: Place
@@ -152,8 +151,7 @@ def is_message(name: str) -> bool:
     return _MESSAGE.search(name) is not None
 
 
-@dataclass(frozen=True)
-class Peers:
+class Peers(Struct, frozen=True):
     """Source and target ranks of kernels, by trace and op, where the arguments of the kernels name them."""
 
     recorded: Mapping[tuple[int, int], tuple[int | None, int | None]]
@@ -244,8 +242,7 @@ ORDER BY o.trace_id, o.device, o.start_ns, o.op_id
 _Group = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """One rank's part in a matched collective."""
 
     match_id: int
@@ -261,8 +258,7 @@ class Member:
     last_rank: int | None
 
 
-@dataclass(frozen=True)
-class CommWaits:
+class CommWaits(Struct, frozen=True):
     """By op id of one device: its complete collective, how long the op waited in it, and the rank that arrived last."""
 
     match_id: Mapping[int, int]

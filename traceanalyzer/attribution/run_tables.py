@@ -6,13 +6,14 @@ The ledger of a run of several ranks: at each moment the ledger of the device th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from itertools import chain
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
 from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
@@ -26,8 +27,7 @@ _LEDGER = "SELECT * FROM attribution.ledger_rows WHERE trace_id = $trace_id AND 
 _KEPT_LEDGERS = 64
 
 
-@dataclass(frozen=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True):
     """The end of a wait: the collective, and when its last member arrived."""
 
     match_id: int
@@ -35,8 +35,7 @@ class _Arrival:
     start: int
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """A device's ledger, and those of its rows that end with the arrival of another device."""
 
     start: Ints
@@ -46,8 +45,7 @@ class _Rows:
     arrivals: list[_Arrival]  # one per row in `waits`
 
 
-@dataclass(frozen=True)
-class _Pieces:
+class _Pieces(Struct, frozen=True):
     """Rows of one device's ledger in time order; the first and last may be parts; NO_ROW: no row."""
 
     place: Place
@@ -221,8 +219,7 @@ ORDER BY trace_id, device, class, op_id
 """
 
 
-@dataclass(frozen=True)
-class Owned:
+class Owned(Struct, frozen=True):
     """The time of a device's window that a cause owns: its sum, the number of steps, and the longest row."""
 
     dur_ns: int
@@ -235,8 +232,7 @@ class Owned:
 NOTHING = Owned(0, 0, 0, None, None)
 
 
-@dataclass(frozen=True)
-class _Kernels:
+class _Kernels(Struct, frozen=True):
     """Kernels of one class on one device, and how much shorter each is if it runs faster."""
 
     place: Place

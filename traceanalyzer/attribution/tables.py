@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -14,6 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, coded, named, optional
 from traceanalyzer.attribution.attributed_device import AttributedDevice, Blames, attribute_trace
@@ -50,8 +50,7 @@ _OF_MEMBER = attrgetter(
 )
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """The collectives of a run: the table of their members, and how long each device waited in them."""
 
     members: pa.Table
@@ -59,8 +58,7 @@ class Matched:
     trace_ids: tuple[int, ...]  # of the traces with GPU work
 
 
-@dataclass(frozen=True)
-class RankTables:
+class RankTables(Struct, frozen=True):
     """What attribution says of one trace alone: rows of its tables, and the time that each cause owns on a device."""
 
     tables: Mapping[str, pa.Table]

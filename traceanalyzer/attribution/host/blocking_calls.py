@@ -6,10 +6,11 @@ Freeing memory of the driver (cudaFree) is one of them: it waits until the devic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, HOST_CODE, MESSAGE, SYNC_CODE, TRANSFER, Codes, Flags, Ints
@@ -58,8 +59,7 @@ _SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")
 _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
 
 
-@dataclass(frozen=True)
-class BlockingCalls:
+class BlockingCalls(Struct, frozen=True):
     """Calls that wait for a device, in the order of their rows."""
 
     row: Ints  # of host_slices
@@ -87,8 +87,7 @@ class BlockingCalls:
         return len(self.row)
 
 
-@dataclass(frozen=True)
-class _Copies:
+class _Copies(Struct, frozen=True):
     row: Ints
     copy_start: Ints
     cause: Codes
@@ -143,8 +142,7 @@ def _with_waits_right_after(slices: HostSlices, ops: DeviceOps, waits: Ints) -> 
     return np.where(follows, wait, launch), np.where(follows, slices.end[wait], ops.launch_end)
 
 
-@dataclass(frozen=True)
-class _BlockingLaunches:
+class _BlockingLaunches(Struct, frozen=True):
     row: Ints
     start: Ints
     stream: Ints

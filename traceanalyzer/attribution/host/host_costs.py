@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST, Codes, Floats, Ints
@@ -15,8 +15,7 @@ from traceanalyzer.attribution.host.host_timeline import Nesting, Timeline
 HELD_MIN_NS = 100_000
 
 
-@dataclass(frozen=True)
-class Stretches:
+class Stretches(Struct, frozen=True):
     """Stretches of host time, each on one thread; several may belong to one owner."""
 
     owner: Ints
@@ -25,8 +24,7 @@ class Stretches:
     end: Ints
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """Stretches cut where the cause changes."""
 
     owner: Ints
@@ -72,8 +70,7 @@ class Pieces:
         return rows.reshape(owners, len(HOST))
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """The time of each owner's cause that lies inside each slice, nested slices included."""
 
     key: Ints

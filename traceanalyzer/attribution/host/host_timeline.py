@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
@@ -40,8 +41,7 @@ _COMPILE = HOST_CODE["host.compile"]
 _GIVES_WAY = (*LIGHT_CODES, PREPROCESS_CODE)
 
 
-@dataclass(frozen=True)
-class Captures:
+class Captures(Struct, frozen=True):
     """Captures in the order of threads and time; `row` is the call that ends each."""
 
     thread: Ints
@@ -110,8 +110,7 @@ ORDER BY start_ns, slice_id
 Overhead = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Nesting:
+class Nesting(Struct, frozen=True):
     """The state of each slice of some threads, and the slice around it."""
 
     parent: Ints
@@ -129,8 +128,7 @@ class Nesting:
             above[skip] = self.parent[above[skip]]
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """One thread cut into pieces, each from its start to the next one's start; the last piece has no end."""
 
     start: Ints
@@ -230,8 +228,7 @@ def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
         rows, above = rows[~says_why[above]], slices.parent[above[~says_why[above]]]
 
 
-@dataclass(frozen=True)
-class _Edges:
+class _Edges(Struct, frozen=True):
     """Instants at which another slice becomes the innermost."""
 
     thread: Ints

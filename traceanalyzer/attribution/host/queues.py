@@ -12,10 +12,10 @@ its batches are ready. If such workers are equally fast, the host waits for one 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
@@ -39,8 +39,7 @@ _LONG_AGO = int(np.iinfo(np.int64).min)
 _NEVER = int(np.iinfo(np.int64).max)
 
 
-@dataclass(frozen=True)
-class FullQueue:
+class FullQueue(Struct, frozen=True):
     """Which launch calls waited for room in the queue, by op; a graph launch counts to its first op."""
 
     waited: Flags
@@ -92,8 +91,7 @@ def find_full_queue(ops: DeviceOps) -> FullQueue:
     return full_queue
 
 
-@dataclass(frozen=True)
-class _Queue:
+class _Queue(Struct, frozen=True):
     """When entries were put into the queue and when they were done, each sorted."""
 
     launched: Ints
@@ -142,8 +140,7 @@ MIN_REPEATS = 3
 MIN_REPEATED_SHARE = 0.98
 
 
-@dataclass(frozen=True)
-class LoaderTakes:
+class LoaderTakes(Struct, frozen=True):
     """Batches in the order in which the host took them."""
 
     thread: Ints

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, MESSAGE, TRANSFER, Flags, Ints
@@ -43,8 +43,7 @@ ORDER BY call.start_ns, call.slice_id
 Pairs = tuple[Ints, Ints]
 
 
-@dataclass(frozen=True)
-class Dependencies:
+class Dependencies(Struct, frozen=True):
     """For each op, and each waiting call, the rows of the ops that it had to wait for; NO_ROW: none."""
 
     stream: Ints  # the op before it in its stream

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import (
@@ -36,8 +37,7 @@ HIP_DISPATCH_MAX_NS = 20_000
 _DISPATCH, _GRAPH_GAP, _UNRESOLVED = CODE[DISPATCH], CODE[GRAPH_GAP], CODE[UNRESOLVED]
 
 
-@dataclass(frozen=True)
-class DeviceWaits:
+class DeviceWaits(Struct, frozen=True):
     """Pieces of waits: start, length, bucket, the op to blame (NO_ROW: none), and whether that op only fits."""
 
     start: Ints
@@ -69,8 +69,7 @@ def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
     return found
 
 
-@dataclass(frozen=True)
-class _Spans:
+class _Spans(Struct, frozen=True):
     """The parts of waits still to be explained: the kernel that waited, and the op whose wait is now followed."""
 
     row: Ints
@@ -81,7 +80,7 @@ class _Spans:
     longest: Ints  # gap that dispatching explains
 
     def some(self, which: Flags) -> _Spans:
-        return _Spans(*(getattr(self, field.name)[which] for field in fields(self)))
+        return _Spans(*(values[which] for values in astuple(self)))
 
 
 def _gaps(spans: _Spans) -> DeviceWaits:
@@ -149,7 +148,7 @@ def explain_host_waits(
     synchronisation that waits while a long copy runs waits for that copy; a short copy costs less than the wait.
     """
     order = np.argsort(waits.start, kind="stable")
-    waits = HostWaits(*(getattr(waits, field.name)[order] for field in fields(HostWaits)))
+    waits = HostWaits(*(values[order] for values in astuple(waits)))
     no_graph = np.zeros(len(order), np.bool_)
     spans = _Spans(waits.kernel, waits.kernel, waits.start, waits.end, no_graph, np.zeros(len(order), np.int64))
     last = needs.of_calls[waits.call]
@@ -177,15 +176,15 @@ def _keys(ops: DeviceOps, waits: HostWaits, found: DeviceWaits) -> Ints:
 
 
 def _some(found: DeviceWaits, which: Flags) -> DeviceWaits:
-    return DeviceWaits(*(getattr(found, field.name)[which] for field in fields(DeviceWaits)))
+    return DeviceWaits(*(values[which] for values in astuple(found)))
 
 
 def join_waits(pieces: Iterable[DeviceWaits]) -> DeviceWaits:
     """Return the pieces of several cuts that are not empty."""
     parts = list(pieces)
     found = [
-        np.concatenate([getattr(part, field.name) for part in parts] or [np.zeros(0, np.int64)])
-        for field in fields(DeviceWaits)
+        np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0, np.int64)])
+        for name in DeviceWaits.__struct_fields__
     ]
     there = found[1] > 0
     start, dur, bucket, op, coincident = (values[there] for values in found)

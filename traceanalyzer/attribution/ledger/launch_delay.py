@@ -12,9 +12,9 @@ on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, OWN_CODE_CODES, SYNC_CODE, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, device_waits_of
@@ -27,8 +27,7 @@ from traceanalyzer.attribution.records.device_ops import DeviceOps
 LONG_CODE_NS = 1_000_000
 
 
-@dataclass(frozen=True)
-class LateParts:
+class LateParts(Struct, frozen=True):
     """Parts of pauses, in order: host work from `since` to `until` kept compute idle from `start` to `end`."""
 
     owner: Ints  # number of the pause
@@ -40,8 +39,7 @@ class LateParts:
     end: Ints
 
 
-@dataclass(frozen=True)
-class WaitsInPauses:
+class WaitsInPauses(Struct, frozen=True):
     """Waits for the device that began in a pause, in order."""
 
     owner: Ints  # number of the pause
@@ -99,8 +97,7 @@ def _either(outer: Flags, values: Ints, of_waits: Ints, wait: Ints) -> Ints:
     return found
 
 
-@dataclass(frozen=True)
-class HostWaits:
+class HostWaits(Struct, frozen=True):
     """Parts of pauses in which the host waited in a blocking call: the kernel that ended the pause, and the call."""
 
     kernel: Ints
@@ -109,8 +106,7 @@ class HostWaits:
     call: Ints
 
 
-@dataclass(frozen=True)
-class LaunchDelayShares:
+class LaunchDelayShares(Struct, frozen=True):
     """One row per part of a pause, one column per code of HOST: its share in ns, and the slice to blame.
 
     `waits` are the other parts of the pauses.
@@ -122,8 +118,7 @@ class LaunchDelayShares:
     waits: HostWaits
 
 
-@dataclass(frozen=True)
-class _ComputeLaunches:
+class _ComputeLaunches(Struct, frozen=True):
     """Launch calls of compute work in order, and where the stretch of host time that led to each begins."""
 
     launch_id: Ints
@@ -151,8 +146,7 @@ def _compute_launches(ops: DeviceOps, span_start: int) -> _ComputeLaunches:
     )
 
 
-@dataclass(frozen=True)
-class _Carried:
+class _Carried(Struct, frozen=True):
     """For each stretch the wait for the device that took the host's lead, if any."""
 
     found: Flags

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import (
@@ -42,8 +42,7 @@ RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
 
 
-@dataclass(frozen=True)
-class LedgerRows:
+class LedgerRows(Struct, frozen=True):
     """Rows in time order. `blame` is a row of the host slices, or of the device's ops where `blames_op` is set."""
 
     start: Ints
@@ -55,8 +54,7 @@ class LedgerRows:
     late_issue: Flags  # the awaited op was itself issued too late
 
 
-@dataclass(frozen=True)
-class Islands:
+class Islands(Struct, frozen=True):
     """Stretches of a device in which compute runs without a pause, zero-length stretches included."""
 
     start: Ints
@@ -64,8 +62,7 @@ class Islands:
     first_op: Ints  # op that ended the pause before; of several the one launched first
 
 
-@dataclass(frozen=True)
-class _Pauses:
+class _Pauses(Struct, frozen=True):
     """Stretches without compute and the kernel that ended each."""
 
     start: Ints
@@ -107,8 +104,7 @@ def _pauses(islands: Islands, begins: int) -> _Pauses:
     return _Pauses(start[some], islands.start[some], islands.first_op[some])
 
 
-@dataclass
-class _Parts:
+class _Parts(Struct):
     """Rows in the order in which they are made."""
 
     columns: list[tuple[Ints, ...]]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, Texts, array_of, column, flag_column
@@ -47,8 +48,7 @@ _MOST_THREADS = 2_048
 Shares = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Residence:
+class Residence(Struct, frozen=True):
     """What limits the resident blocks of a device."""
 
     sm_count: int
@@ -141,8 +141,7 @@ _GATHER = re.compile(r"(?i)all_?gather")
 _COMM_NAMES = ("collective", "name", "comm_annotation")
 
 
-@dataclass(frozen=True)
-class DeviceOps:
+class DeviceOps(Struct, frozen=True):
     """Ops of one device ordered by start, end and id; launch columns are NO_ROW where the launch is unknown."""
 
     device: int

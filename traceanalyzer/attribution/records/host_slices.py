@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import cast
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of, column
 from traceanalyzer.attribution.buckets import Flags, Ints
@@ -33,8 +33,7 @@ _MOST_IDS_A_ROW = 64
 _MIN_ROWS = 65_536
 
 
-@dataclass(frozen=True)
-class HostSlices:
+class HostSlices(Struct, frozen=True):
     """Slices ordered by thread, start, longer first. Row numbers stand for slices; NO_ROW for none."""
 
     slice_id: Ints

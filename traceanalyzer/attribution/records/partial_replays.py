@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.arrow_columns import NamedRows
 from traceanalyzer.attribution.buckets import Flags, Ints
@@ -34,16 +35,14 @@ ORDER BY end_ns, start_ns
 JITTER_SHARE = 0.25
 
 
-@dataclass(frozen=True)
-class _Stretches:
+class _Stretches(Struct, frozen=True):
     """Disjoint stretches of time, in order."""
 
     start: Ints
     end: Ints
 
 
-@dataclass(frozen=True)
-class _PartialReplay:
+class _PartialReplay(Struct, frozen=True):
     """One replay from where its first operation should begin to where its last one should end."""
 
     start: int

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Flags, Ints
@@ -33,8 +33,7 @@ from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals,
 _NEVER = int(np.iinfo(np.int64).max // 4)
 
 
-@dataclass(frozen=True)
-class JointScan:
+class JointScan(Struct, frozen=True, dict=True):
     """The scans of all ranks, and where they meet."""
 
     scans: tuple[Scan, ...]
@@ -99,8 +98,7 @@ class CallLeads(NamedTuple):
     off_ns: Ints
 
 
-@dataclass(frozen=True)
-class ReducedRun:
+class ReducedRun(Struct, frozen=True, dict=True):
     """Answers what-ifs about all ranks from reduced scans."""
 
     sync_points: SyncPoints

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanFacts, WindowSaving
@@ -72,8 +73,7 @@ _READS = {
 }
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True, dict=True):
     """Upper bounds for any what-if, on one device or on all devices of a run together."""
 
     devices: Mapping[Place, DeviceBounds]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.attribution.replay.kernel import replay_alone
@@ -13,8 +15,7 @@ from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, 
 from traceanalyzer.attribution.replay.sync_points import RankCalls
 
 
-@dataclass(frozen=True)
-class ScanFacts:
+class ScanFacts(Struct, frozen=True, dict=True):
     """What is asked of a device's scan again and again, so that it need not be read for it."""
 
     causes: frozenset[str]
@@ -53,8 +54,7 @@ class ScanFacts:
         return dict(zip(self.calls.position.tolist(), self.calls.end_ns.tolist(), strict=True))
 
 
-@dataclass(frozen=True)
-class WindowSaving:
+class WindowSaving(Struct, frozen=True):
     """What a what-if saves of a window, and how much earlier the window then begins.
 
     Removing more never delays anything, but it can move only the start of the window, which makes the window longer:
@@ -65,8 +65,7 @@ class WindowSaving:
     begins_earlier_ns: int
 
 
-@dataclass(frozen=True)
-class DeviceBounds:
+class DeviceBounds(Struct, frozen=True):
     """A device, its analysis window and its scan, which say what a what-if saves there."""
 
     window: Mapping[str, Any]  # its row of the table `windows`

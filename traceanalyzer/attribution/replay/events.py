@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, HOST_CODE, QUEUED_BEFORE, Flags, Ints
@@ -22,8 +22,7 @@ NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True)
-class LeadEvents:
+class LeadEvents(Struct, frozen=True):
     """Events in scan order; schema/lead_events.sql defines the columns.
 
     NO_ROW means no op, no cause or no predecessor; NO_LIMIT means no limit.
@@ -48,8 +47,7 @@ class LeadEvents:
     more: MoreNeeds
 
 
-@dataclass(frozen=True)
-class MoreNeeds:
+class MoreNeeds(Struct, frozen=True):
     """The ops that events wait for beyond `pred1` and `pred2`: one row per pair, in the order of the events."""
 
     position: Ints
@@ -58,8 +56,7 @@ class MoreNeeds:
     sure: Flags  # False: it may wait; the trace does not say which stream waits for which
 
 
-@dataclass(frozen=True)
-class _Slacks:
+class _Slacks(Struct, frozen=True):
     """How long before the binding constraint each other constraint was met: per op, and per pair of `more`."""
 
     host: Ints

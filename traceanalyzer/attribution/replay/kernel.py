@@ -12,12 +12,12 @@ from __future__ import annotations
 import ctypes
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
@@ -49,8 +49,7 @@ class Changes(NamedTuple):
     shorter_ns: Ints  # the event runs shorter by this
 
 
-@dataclass(frozen=True)
-class ScanEvents:
+class ScanEvents(Struct, frozen=True, dict=True):
     """What the pass reads of each event: one array per column of lead_events, NO_ROW and NO_LIMIT for NULL."""
 
     is_op: Flags

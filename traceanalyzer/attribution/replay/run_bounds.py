@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Ints
@@ -18,8 +19,7 @@ from traceanalyzer.attribution.replay.rank_scans import Asked, Place
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 
-@dataclass(frozen=True)
-class RunBound:
+class RunBound(Struct, frozen=True):
     """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
 
     Of many ranks that could not be shown to be exact (see `ReducedRun`), these are the most that is saved, and
@@ -44,8 +44,7 @@ class _Gain(NamedTuple):
     open_ns: int = 0
 
 
-@dataclass(frozen=True)
-class WholeRun:
+class WholeRun(Struct, frozen=True, dict=True):
     """All devices of a run together, and what each what-if saves of it."""
 
     devices: Mapping[Place, DeviceBounds]

@@ -9,12 +9,13 @@ removed time makes lead; gaps never do.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
 from traceanalyzer.attribution.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
@@ -63,8 +64,7 @@ _LIGHT = frozenset(LIGHT)
 _LOADER = "host.dataloader"
 
 
-@dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """A question: which causes cost nothing, which ops (by id) get shorter by how much, which are never launched.
 
     A launch that is left out saves the host its call, the operator around it and the Python before it. Its op stays,
@@ -78,8 +78,7 @@ class WhatIf:
     delays: frozenset[tuple[str, int]] = frozenset()
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(Struct, frozen=True, dict=True):
     """The lead events of one device, ready to be scanned."""
 
     events: ScanEvents

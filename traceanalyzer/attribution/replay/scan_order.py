@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
@@ -16,8 +16,7 @@ from traceanalyzer.attribution.host.queues import LoaderTakes
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 
 
-@dataclass(frozen=True)
-class HostCalls:
+class HostCalls(Struct, frozen=True):
     """The host calls of the scan, in order: launches, waits for the device, and batches taken from workers."""
 
     start: Ints
@@ -67,8 +66,7 @@ def call_costs(timelines: Mapping[int, Timeline], host: HostCalls, since: int) -
     return cut(timelines, stretches).amounts(count)
 
 
-@dataclass(frozen=True)
-class ScanOrder:
+class ScanOrder(Struct, frozen=True):
     """The events by position: what each is, and the call whose cost comes before it (NO_ROW: none)."""
 
     op: Ints

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
@@ -31,8 +32,7 @@ _MARK = 1 << 41
 Numbers = NDArray[np.int32]  # of calls, sync points or devices
 
 
-@dataclass(frozen=True)
-class Arrivals:
+class Arrivals(Struct, frozen=True):
     """The lead with which a device arrives at each of its sync points (row), in several what-ifs (last axis).
 
     It is the least of `limit_ns` and, for each sync point `before` that matters (middle axis), that sync point's lead
@@ -85,8 +85,7 @@ def arrivals(part: DevicePart, leads: Ints) -> Arrived:
     return Arrived(found >> bits, ((found & ((1 << bits) - 1)) - 1).astype(np.int32))
 
 
-@dataclass(frozen=True)
-class RankCalls:
+class RankCalls(Struct, frozen=True):
     """The collectives and messages of one device that all their members have matched, in the order of its scan."""
 
     position: Ints  # in the scan
@@ -103,11 +102,10 @@ class RankCalls:
         return cls(at, scan.match[at], scan.wait[at], scan.dur[at], scan.end[at], is_message[at])
 
     def taken(self, which: Ints | Flags) -> RankCalls:
-        return RankCalls(*(getattr(self, name)[which] for name in RankCalls.__dataclass_fields__))
+        return RankCalls(*(values[which] for values in astuple(self)))
 
 
-@dataclass(frozen=True)
-class SyncPoints:
+class SyncPoints(Struct, frozen=True):
     """Where the devices of a run meet, in an order in which each can reach its own: levels that share no device."""
 
     calls: tuple[RankCalls, ...]  # of each device, without those that are not whole or would deadlock

@@ -11,13 +11,13 @@ Steps of a TPU: the runs of the program that takes most of its time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of
@@ -96,8 +96,7 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BASE_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
 
 
-@dataclass(frozen=True)
-class StretchHashes:
+class StretchHashes(Struct, frozen=True):
     """Hashes of stretches of a sequence: equal stretches have equal hashes wherever they lie."""
 
     before: NDArray[np.uint64]  # of everything before each place
@@ -116,8 +115,7 @@ class StretchHashes:
         return hashed
 
 
-@dataclass(frozen=True)
-class _LaunchSequence:
+class _LaunchSequence(Struct, frozen=True):
     """Launch calls of compute in order, each named by its first kernel."""
 
     kernel: Ints
@@ -138,8 +136,7 @@ class _LaunchSequence:
         return at
 
 
-@dataclass(frozen=True)
-class _Cut:
+class _Cut(Struct, frozen=True):
     """Places at which a sequence recurs."""
 
     at: Ints

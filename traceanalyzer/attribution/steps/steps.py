@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import duckdb
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.options import STEP_PATTERN
@@ -59,8 +60,7 @@ WHERE trace_id = $trace_id
 """
 
 
-@dataclass(frozen=True)
-class HostStep:
+class HostStep(Struct, frozen=True):
     """One step on the host."""
 
     number: int
@@ -70,8 +70,7 @@ class HostStep:
     is_cut: bool = False  # it was open when the recording stopped
 
 
-@dataclass(frozen=True)
-class DeviceStep:
+class DeviceStep(Struct, frozen=True):
     """One step on one device; `start` is None if the device got no work in it or after it."""
 
     host: HostStep
@@ -85,8 +84,7 @@ class DeviceStep:
     leads_in_from: int | None = None  # host time from which on it begins ahead of its first op; None: with that op
 
 
-@dataclass(frozen=True)
-class HostSteps:
+class HostSteps(Struct, frozen=True):
     """The steps of a trace in order, and the source that marked them."""
 
     source: str | None

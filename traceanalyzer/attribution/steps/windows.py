@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import duckdb
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.buckets import CODE, Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
@@ -52,8 +51,7 @@ WHERE REGEXP_MATCHES(
 """
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """The time that all shares and bounds refer to."""
 
     start: int

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from msgspec import Struct
 
 from traceanalyzer import attribution
 from traceanalyzer.errors import TraceAnalyzerError
@@ -203,8 +203,7 @@ def _windows_of(con: duckdb.DuckDBPyConnection, tables: Mapping[str, Any]) -> No
 _KEYS = ("state", "reason", "severity", "confidence", "message", "fix", "trace", "rank", "device")
 
 
-@dataclass(frozen=True)
-class RuleTestResult:
+class RuleTestResult(Struct, frozen=True):
     """What became of one inline test; `failures` is empty when it passed, `row` is what the rule's select returned."""
 
     rule: str

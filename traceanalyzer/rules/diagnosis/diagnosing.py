@@ -17,10 +17,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import duckdb
+from msgspec.structs import replace
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Opening

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from traceanalyzer import attribution
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import ScansOf
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A condition, whether it holds (None: unknown), and the values of the columns and parameters that it names."""
 
     text: str
@@ -35,8 +35,7 @@ class Seen:
     meaning: str = ""  # what follows where it holds
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """How a rule came to its verdict in one place."""
 
     rule: Rule
@@ -172,8 +171,7 @@ def _short(value: Any) -> str:
 NOTHING_TO_EXPLAIN = "nothing-to-explain"
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """The verdicts of all explanations, and those that belong under each finding (by rule id and place)."""
 
     verdicts: tuple[Verdict, ...] = ()

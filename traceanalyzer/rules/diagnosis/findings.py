@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 import numpy as np
+from msgspec import Struct
 
 from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS
@@ -34,8 +35,7 @@ from traceanalyzer.text.mangled_names import readable
 LEAST_STEPS = 8
 
 
-@dataclass(frozen=True)
-class StepSpread:
+class StepSpread(Struct, frozen=True):
     """The claimed time of steps: how many of all steps have some, and the tenth and ninetieth percentile of all."""
 
     hits: int | None = None

@@ -6,9 +6,10 @@ Judges the traces: a quality rule that fires as a blocker makes others abstain, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import duckdb
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation.confidence import Confidence, least
@@ -107,8 +108,7 @@ MIN_IMPACT_SHARE = 0.01
 TOO_LITTLE, BELOW_NOISE = "too-little", "below-noise-floor"
 
 
-@dataclass(frozen=True)
-class Evaluator:
+class Evaluator(Struct, frozen=True):
     """Evaluates the rules of one diagnosis; `values` holds each rule's parameters."""
 
     con: duckdb.DuckDBPyConnection

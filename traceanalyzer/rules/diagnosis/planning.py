@@ -6,9 +6,9 @@ Shares the time of each device out among its findings, so that no two own the sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 
 import duckdb
+from msgspec import Struct
 
 from traceanalyzer.rules.diagnosis.firing import Evaluator, lower_confidence
 from traceanalyzer.rules.evaluation import sandbox
@@ -114,8 +114,7 @@ def _depths(rules: Sequence[Rule]) -> dict[str, int]:
     return {rule_id: depth(rule_id, frozenset({rule_id})) for rule_id in refines}
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The findings to report, and the order of their fixes."""
 
     fired: Sequence[Verdict]  # quality, findings and latent findings, without those that a finer one replaces

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.diagnosis import (

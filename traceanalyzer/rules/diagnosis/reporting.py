@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+from msgspec import Struct
 
 from traceanalyzer.diagnosis import (
     BelowNoise,
@@ -162,8 +162,7 @@ def host_functions(con: duckdb.DuckDBPyConnection) -> tuple[HostFunction, ...]:
 AFTER_OTHER_FIXES = "after-other-fixes"
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(Struct, frozen=True):
     """What the passes before the report return."""
 
     quality: Sequence[Verdict]

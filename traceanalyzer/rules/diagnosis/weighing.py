@@ -8,10 +8,11 @@ Clears what would save nothing of a program, as another device of the same threa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.rules.diagnosis.firing import TOO_LITTLE
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 _SURE_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class _LowerBound:
+class _LowerBound(Struct, frozen=True):
     """What a fix saves at least, as a share of the window, and which uncertainty takes most of the rest."""
 
     share: float

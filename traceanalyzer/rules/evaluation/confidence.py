@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from traceanalyzer.rules.rule_file.model import CONFIDENCES, QUALITY, Rule
 
@@ -19,8 +20,7 @@ FAIR_RESOLVED_SHARE = 0.7
 _OF_RULE = {"medium": "estimated", "low": "indirect signs"}
 
 
-@dataclass(frozen=True)
-class Confidence:
+class Confidence(Struct, frozen=True):
     """A level (high, medium or low) and why it is no higher; of a high one what it rests on."""
 
     level: str

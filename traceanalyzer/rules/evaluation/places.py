@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+from msgspec import Struct, field
 
 from traceanalyzer.rules.dialects import dialect_of
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.sql import read_query
 
 
-@dataclass(frozen=True, order=True)
-class Place:
+class Place(Struct, frozen=True, order=True):
     """A device of a trace, a trace (device None), or the whole run (both None)."""
 
     trace: str | None = None
@@ -29,8 +28,7 @@ class Place:
         return self.covers(other) or other.covers(self)
 
 
-@dataclass(frozen=True)
-class Capability:
+class Capability(Struct, frozen=True):
     """Whether something was recorded, what was seen of it, and what would record it."""
 
     available: bool
@@ -38,8 +36,7 @@ class Capability:
     unlock: str | None
 
 
-@dataclass(frozen=True)
-class RunPlaces:
+class RunPlaces(Struct, frozen=True):
     """The places of a run: its traces, its devices with their windows, and what each has recorded."""
 
     trace_ids: dict[str, int]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 import numpy as np
 import xxhash
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
@@ -106,8 +107,7 @@ class RememberedScan:
         return self._scan.abstains(trace_id, device)
 
 
-@dataclass(frozen=True)
-class Removal:
+class Removal(Struct, frozen=True, dict=True):
     """What fixing one or several findings takes away on a device.
 
     A delay is the host time of one cause between the launch of an op and the launch of the op before it.
@@ -170,8 +170,7 @@ class Removal:
         return max(0, fixed.joined(self).bound_ns(scan, place) - fixed.bound_ns(scan, place))
 
 
-@dataclass(frozen=True)
-class DeviceBound:
+class DeviceBound(Struct, frozen=True):
     """What fixing a rule takes away on a device, and what that saves; None where bounds cannot be trusted."""
 
     window: Mapping[str, Any]

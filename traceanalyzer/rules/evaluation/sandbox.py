@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -145,8 +145,7 @@ class RuleLimitError(RuleQueryError):
         super().__init__(f"limit reached: {what}", hint=hint)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """The answer of a query: column names and rows of plain Python values."""
 
     columns: tuple[str, ...]
@@ -184,8 +183,7 @@ def _limit_memory(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("SET temp_directory = ''")
 
 
-@dataclass
-class _TimeBudget:
+class _TimeBudget(Struct):
     total_s: float
     left_s: float
 

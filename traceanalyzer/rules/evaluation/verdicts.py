@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+from msgspec import Struct, field
 
 from traceanalyzer.attribution.buckets import MESSAGE
 from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
@@ -53,8 +53,7 @@ NOT_APPLICABLE = "not-applicable"
 _OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The verdict of one rule in one place; `row` is what its select returned there.
 
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
@@ -101,8 +100,7 @@ class Verdict:
         return tuple(run.windows) if self.place.device is None else (key,) if key in run.windows else ()
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """Says how to evaluate a rule.
 
     What is `fixed` on a device counts as done: the verdict is about what the rule's fix adds to it, which is `added`

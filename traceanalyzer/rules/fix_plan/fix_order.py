@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from traceanalyzer.rules.evaluation.run_savings import Removals, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -25,8 +26,7 @@ PRIMARY, ALTERNATIVE, LATENT = "primary", "alternative", "latent"
 SavingsOf = Callable[[Removals], int]  # the nanoseconds that fixes save together
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True, dict=True):
     """The fix of one rule: on one device, or on all ranks on which the rule fired."""
 
     verdicts: tuple[Verdict, ...]  # worst first
@@ -42,8 +42,7 @@ class Candidate:
         return joined(*(verdict.removals for verdict in self.verdicts))
 
 
-@dataclass(frozen=True)
-class Ordered:
+class Ordered(Struct, frozen=True):
     """One fix in the order of fixes."""
 
     candidate: Candidate
@@ -58,8 +57,7 @@ class Ordered:
         return self.candidate.rule.id
 
 
-@dataclass(frozen=True)
-class Combination:
+class Combination(Struct, frozen=True):
     """Two fixes and what they save: each alone, and both together."""
 
     rules: tuple[str, ...]
@@ -77,8 +75,7 @@ class Combination:
         return self.together_ns > (1 + ENABLING_SHARE) * sum(self.alone_ns)
 
 
-@dataclass(frozen=True)
-class FixOrder:
+class FixOrder(Struct, frozen=True):
     """The fixes of a place in order, and what each pair of them saves together."""
 
     items: tuple[Ordered, ...] = ()

@@ -7,7 +7,8 @@ stands for the rest of its time behind a finer one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from traceanalyzer.diagnosis import Enabling, FixPlan, PlannedFix
 from traceanalyzer.rules.evaluation.places import Place

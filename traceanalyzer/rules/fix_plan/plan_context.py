@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal
@@ -22,8 +24,7 @@ Key = tuple[str, Place]  # rule id and place
 Reevaluate = Callable[[Rule, Removals, Mapping[Device, int] | None], Sequence[Verdict]]
 
 
-@dataclass(frozen=True)
-class PlanContext:
+class PlanContext(Struct, frozen=True):
     """What an order of fixes is worked out on: the run, its replays, and the least saving worth a word."""
 
     run: RunPlaces

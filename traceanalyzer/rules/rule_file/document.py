@@ -6,11 +6,11 @@ nest, how many there are once aliases are written out, and how long one text is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from traceanalyzer.rules.rule_file.model import Mistake
 
@@ -24,8 +24,7 @@ MAX_VALUES = 10_000
 MAX_TEXT_LENGTH = 50_000
 
 
-@dataclass(frozen=True)
-class YamlDocument:
+class YamlDocument(Struct, frozen=True):
     """A rule file as plain values; `lines` has the line of each value by its dotted path."""
 
     path: Path

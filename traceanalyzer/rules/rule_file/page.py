@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from traceanalyzer.rules.rule_file.model import DEVICE, HOST, RUN, TRACE, Param, Rule, RuleFix
 
@@ -14,8 +14,7 @@ _SCOPES = {
 }
 
 
-@dataclass(frozen=True)
-class RulePage:
+class RulePage(Struct, frozen=True):
     """A rule as a page: what it says, why it matters, when it fires, what it needs, its knobs and its fixes."""
 
     id: str

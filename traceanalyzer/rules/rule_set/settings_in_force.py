@@ -8,8 +8,10 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from traceanalyzer.diagnosis import Finding, Override
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -24,8 +26,7 @@ from traceanalyzer.settings.settings import NO_SETTINGS, Settings, Suppression, 
 COMMAND_LINE = "--set"
 
 
-@dataclass(frozen=True)
-class Overrides:
+class Overrides(Struct, frozen=True):
     """The settings of a project and of this call, which wins."""
 
     settings: Settings = NO_SETTINGS
@@ -111,8 +112,7 @@ def _shown(path: Path) -> str:
 VARIABLES = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TRACEANALYZER_TRACEBACK", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One thing that is set: what, to which value, instead of what, why, and by which file, option or variable."""
 
     name: str
@@ -122,8 +122,7 @@ class Setting:
     origin: str
 
 
-@dataclass(frozen=True)
-class SettingsInForce:
+class SettingsInForce(Struct, frozen=True):
     """The settings of a run, the file that they come from, and nearer files that are not used."""
 
     run: Path | Location
