@@ -47,6 +47,23 @@ def test_a_program_without_a_framework_is_not_asked_for_shapes_of_operators() ->
     assert "MFU" not in text_of(replace(sick(), flops=(UNKNOWN,)))
 
 
+@pytest.mark.parametrize(
+    ("framework", "recorder"), [("cuda", "nsys"), ("pytorch", "nsys"), ("cupy", None), ("hip", "rocprof")]
+)
+def test_shapes_are_asked_for_where_a_profiler_records_them(framework: str, recorder: str | None) -> None:
+    assert "MFU and HFU unknown" in text_of(of_torch(sick(), UNKNOWN))
+    traces = (replace(trace(), framework=framework, recorder=recorder),)
+    assert "MFU" not in text_of(replace(sick(), traces=traces, flops=(UNKNOWN,)))
+    assert "MFU 25.0" in text_of(replace(sick(), traces=traces, flops=(KNOWN,)))
+
+
+def test_a_run_that_cannot_be_judged_has_no_line_of_what_is_unknown() -> None:
+    little = replace(sick().findings[0], rule="tq-too-little-work", kind="quality", trace=None, device=None)
+    unknown = of_torch(replace(sick(), findings=(little,)), UNKNOWN)
+    assert "Too little GPU work" in text_of(unknown) and "MFU" not in text_of(unknown)
+    assert "MFU 25.0" in text_of(replace(unknown, flops=(KNOWN,)))
+
+
 def test_of_several_devices_all_are_said_together_and_each_on_request() -> None:
     uses = (replace(KNOWN, place="all 2 devices"), KNOWN, replace(KNOWN, place="rank 1, device 0", mfu=(0.1, 0.1)))
     short, long = (text_of(of_torch(sick(), *uses), verbose=verbose) for verbose in (False, True))

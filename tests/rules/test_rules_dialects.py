@@ -8,7 +8,7 @@ import pytest
 
 from traceanalyzer.diagnosis import Fix
 from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.dialects import CUDA, HIP, dialect_of, in_dialect, is_possible, read_on, spoken
+from traceanalyzer.rules.dialects import CUDA, HIP, dialect_of, in_dialect, is_possible, read_on, spoken, uses_torch
 
 # NVIDIA's parts, tools and functions. PyTorch's own names (torch.cuda, "cuda", ProfilerActivity.CUDA) hold on ROCm.
 _OF_NVIDIA = re.compile(
@@ -64,6 +64,24 @@ def test_commands_are_those_of_the_device() -> None:
     )
     assert in_dialect(Fix("x", code, "bash"), None).code == code
     assert read_on(["https://docs.nvidia.com/x", "https://rocm.docs.amd.com"], HIP) == ("https://rocm.docs.amd.com",)
+
+
+@pytest.mark.parametrize(
+    ("framework", "recorder", "linked"),
+    [
+        ("pytorch", "kineto", True),
+        ("vllm", "nsys", True),
+        (None, "kineto", True),
+        ("pytorch", "torch_xla", True),
+        ("jax", "jax", False),
+        ("hip", "rocprof", False),
+        ("cuda", "nsys", False),
+    ],
+)
+def test_pages_of_pytorch_are_for_its_programs(framework: str | None, recorder: str, *, linked: bool) -> None:
+    pages = ["https://docs.jax.dev", "https://docs.pytorch.org/x"]
+    read = read_on(pages, None, with_torch=uses_torch(framework, recorder))
+    assert read == (tuple(pages) if linked else ("https://docs.jax.dev",))
 
 
 def test_no_rule_speaks_of_nvidia_about_an_amd_device() -> None:

@@ -35,7 +35,7 @@ _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 # Finds that what happens once outweighs what repeats.
-_TOO_LITTLE = "tq-too-little-work"
+TOO_LITTLE = "tq-too-little-work"
 # Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
 _PACED = "paced-program"
 _WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
@@ -57,7 +57,7 @@ class RunVerdict:
 def judge(diagnosis: Diagnosis) -> RunVerdict:
     """Say in one sentence what a diagnosis comes to; without a percentage where too little was recorded to judge."""
     verdict = _judge(diagnosis)
-    small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == _TOO_LITTLE])
+    small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == TOO_LITTLE])
     if small is None or verdict.state in _WITHOUT_WORK:
         return verdict
     lead = leading_finding(diagnosis)

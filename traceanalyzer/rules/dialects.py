@@ -85,9 +85,19 @@ def in_dialect(fix: Fix, dialect: str | None) -> Fix:
     return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
 
 
-def read_on(addresses: Sequence[str], dialect: str | None) -> tuple[str, ...]:
-    """Return where to read on: pages about the tools of another vendor help nobody."""
-    return tuple(address for address in addresses if dialect in (None, CUDA, XLA) or "nvidia.com" not in address)
+def read_on(addresses: Sequence[str], dialect: str | None, *, with_torch: bool = True) -> tuple[str, ...]:
+    """Return where to read on: pages about another vendor's tools, or a framework that is not used, help nobody."""
+    return tuple(
+        address
+        for address in addresses
+        if (dialect in (None, CUDA, XLA) or "nvidia.com" not in address)
+        and (with_torch or "pytorch.org" not in address)
+    )
+
+
+def uses_torch(framework: str | None, recorder: str | None) -> bool:
+    """Return whether PyTorch's pages may be about a program: what it is written with is PyTorch, or not known."""
+    return framework in (None, "pytorch", "sglang", "vllm", "tensorrt-llm") or recorder in ("kineto", "torch_xla")
 
 
 def _hip_names(text: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger, TraceSummary
 from traceanalyzer.diagnosis.flops import FlopsUse
 from traceanalyzer.diagnosis.shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
+from traceanalyzer.diagnosis.verdict import TOO_LITTLE, compute_share, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
 from traceanalyzer.report.diagnosis_blocks.trust import recordings_table
@@ -210,12 +210,25 @@ def _place(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[s
 
 
 def _flops_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
-    """Return MFU and HFU of the run, or why they are unknown; nothing of programs that a profiler cannot say it of."""
+    """Return MFU and HFU of the run, or why they are unknown.
+
+    Nothing is said where nothing can be judged, and of shapes only where PyTorch's profiler could have recorded them.
+    """
     uses = diagnosis.flops
-    if not uses or (uses[0].reason == "no products" and not any(trace.framework for trace in diagnosis.traces)):
+    if not uses or (uses[0].mfu is None and _is_unjudged(diagnosis)):
+        return ()
+    if uses[0].reason == "no products" and not any(_could_have_shapes(trace) for trace in diagnosis.traces):
         return ()
     place = f"{uses[0].place}: " if len(uses) > 1 else ""
     return (Paragraph(f"{place}{uses[0].words}", label=Text("FLOPs utilisation", "strong")),)
+
+
+def _is_unjudged(diagnosis: Diagnosis) -> bool:
+    return any(finding.severity == "blocker" or finding.rule == TOO_LITTLE for finding in diagnosis.findings)
+
+
+def _could_have_shapes(trace: TraceSummary) -> bool:
+    return trace.recorder != "nsys" and trace.framework in ("pytorch", "sglang", "vllm", "tensorrt-llm")
 
 
 def flops_sections(uses: Sequence[FlopsUse], *, verbose: bool) -> list[Section]:

@@ -156,7 +156,7 @@ def build_finding(
         alternatives=() if ordered is None else ordered.alternatives,
         explanations=explanations,
         fixes=_fixes(run, verdict),
-        references=read_on(references_of(rule, verdict.fix_order), dialect),
+        references=_references(run, verdict, dialect),
         params=dict(values),
     )
 
@@ -176,7 +176,7 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
         message=message_of(rule, values, row, dialect),
         why=spoken(" ".join(rule.why.split()), dialect),
         fixes=_fixes(run, verdict),
-        references=read_on(references_of(rule, verdict.fix_order), dialect),
+        references=_references(run, verdict, dialect),
         params=dict(values),
     )
 
@@ -192,6 +192,12 @@ def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:
     if not fix_order or any(rule.fixes[index].lang != "cpp" for index in fix_order):
         return rule.references
     return tuple(address for address in rule.references if "pytorch.org" not in address)
+
+
+def _references(run: RunPlaces, verdict: Verdict, dialect: str | None) -> tuple[str, ...]:
+    trace = verdict.place.trace
+    without = trace in run.without_torch if trace else len(run.without_torch) == len(run.trace_ids)
+    return read_on(references_of(verdict.rule, verdict.fix_order), dialect, with_torch=not without)
 
 
 def with_evidence(

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 from msgspec import Struct, field
 
-from traceanalyzer.rules.dialects import dialect_of
+from traceanalyzer.rules.dialects import dialect_of, uses_torch
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.sql import read_query
 
@@ -49,6 +49,7 @@ class RunPlaces(Struct, frozen=True):
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
+    without_torch: frozenset[str] = frozenset()  # traces of programs that are written with something else
     name: str = ""  # path or address of the run; empty: unknown
 
     def key(self, place: Place) -> tuple[int, int]:
@@ -93,4 +94,7 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
             for trace, _, _, framework, vendor, recorder in traces
             if (dialect := dialect_of(framework, vendor, recorder)) is not None
         },
+        without_torch=frozenset(
+            trace for trace, _, _, framework, _, recorder in traces if not uses_torch(framework, recorder)
+        ),
     )
