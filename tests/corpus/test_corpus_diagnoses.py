@@ -18,6 +18,8 @@ import yaml
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document
+from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_file.model import EXPERIMENTAL
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "corpus_diagnoses"
 UNREVIEWED = "UNREVIEWED"
@@ -59,6 +61,14 @@ def test_every_finding_of_a_real_trace_was_reviewed() -> None:
         for item in [*expected["findings"], *expected.get("silent", [])]:
             assert item["why_right"] != UNREVIEWED, (name, item["rule"])
             assert len(item["why_right"].split()) >= 4, (name, item["rule"])
+
+
+def test_a_rule_that_a_reviewed_diagnosis_shows_is_not_experimental() -> None:
+    shown = {item["rule"] for expected in EXPECTED.values() for item in expected["findings"]}
+    shown |= {
+        rule for expected in EXPECTED.values() for item in expected["findings"] for rule in item.get("explained_by", [])
+    }
+    assert [rule.id for rule in load_rules() if rule.status == EXPERIMENTAL and rule.id in shown] == []
 
 
 def test_every_trace_of_the_corpus_has_a_reviewed_diagnosis(corpus: Path) -> None:

@@ -189,6 +189,11 @@ def test_what_pays_only_after_other_fixes_waits_with_its_evidence() -> None:
     assert "Longest waits" in report(sick(findings=(latent,)), verbose=True)
 
 
+def test_a_finding_that_no_real_trace_has_shown_says_so() -> None:
+    assert "experimental" not in report(sick(findings=(loader_finding(),)))
+    assert "experimental" in report(sick(findings=(loader_finding(is_experimental=True),)))
+
+
 def test_equal_ledgers_of_many_ranks_are_told_once() -> None:
     groups = alike(many_ranks().ledgers)
     assert [len(group.members) for group in groups] == [30, 2]

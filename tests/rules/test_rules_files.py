@@ -61,6 +61,14 @@ def test_a_good_rule_has_no_mistakes(tmp_path: Path) -> None:
     assert mistakes_of(tmp_path) == []
 
 
+def test_a_status_is_one_of_two(tmp_path: Path) -> None:
+    assert mistakes_of(tmp_path, ("title:", "status: experimental\ntitle:")) == []
+    (mistake,) = mistakes_of(tmp_path, ("title:", "status: experimentel\ntitle:"))
+    assert mistake.what == "'status' must be one of stable, experimental"
+    assert mistake.hint is not None
+    assert "experimental" in mistake.hint
+
+
 def test_a_rule_whose_query_never_ends_is_loaded_and_is_left_to_fail_alone(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE numbers AS (SELECT 1 AS n UNION ALL SELECT n FROM numbers)\n  "
     select = f"select: |\n  {endless}SELECT bound.* FROM bound, (SELECT count(*) FROM numbers)\n"

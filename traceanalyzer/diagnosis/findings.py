@@ -133,6 +133,7 @@ class Finding:
     # primary; alternative: another fix saves the same time; latent: saves nothing before the findings ahead of it are
     # fixed, its saving is what it adds after them.
     status: str
+    is_experimental: bool = False  # no real trace has shown its rule yet
     run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
     run_saving_share: float | None = None
     # Of many ranks, where `run_saving_ns` could not be shown to be exact: what is saved at least.

@@ -163,6 +163,7 @@ def finding_facts(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fal
     saving = saving_words(diagnosis, finding, verbose=verbose)
     dim = [
         confidence_words(finding.confidence, finding.confidence_because),
+        "experimental" if finding.is_experimental else "",
         finding_place(diagnosis, finding),
         _often(finding),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
 from traceanalyzer.rules import Rule
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
+from traceanalyzer.rules.rule_file.model import EXPERIMENTAL
 from traceanalyzer.rules.rule_file.page import RulePage
 from traceanalyzer.rules.rule_set.files import builtin_folder
 from traceanalyzer.text.words import confidence_words
@@ -38,6 +39,7 @@ def sections(rule: RulePage, select: str) -> list[Section]:
     is_by_row = not rule.attaches_to and len(rule.severity) > LONGEST_SEVERITY
     severity = f"severity {'by its values' if is_by_row else rule.severity}"
     facts = [rule.kind, *([] if rule.attaches_to else [severity]), f"{rule.confidence} confidence at most"]
+    facts += [rule.status] if rule.status == EXPERIMENTAL else []
     heading = Heading(rule.id, tuple(Text(fact, "dim") for fact in facts))
     return [
         Section((heading, Paragraph(rule.title, role="strong"))),

@@ -8,17 +8,7 @@ from typing import Any
 from traceanalyzer.attribution.buckets import CAUSES, EXPLAINED
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.rule_file.model import (
-    AUTO,
-    CLAIMED,
-    CONFIDENCES,
-    EFFORTS,
-    FINDINGS,
-    KINDS,
-    RUN,
-    SCOPES,
-    STATES,
-)
+from traceanalyzer.rules.rule_file import model
 from traceanalyzer.rules.rule_file.parsing import ID_LENGTH, ID_PATTERN, KEYS, REQUIRED
 
 _TEMPLATE = Path(__file__).with_name("new_rule.yaml")
@@ -53,10 +43,14 @@ def rule_schema() -> dict[str, Any]:
     top = {
         "id": {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$", "maxLength": ID_LENGTH},
         "title": _TEXT,
-        "kind": {"enum": list(KINDS)},
-        "scope": {"enum": list(SCOPES)},
-        "severity": {"anyOf": [{"enum": [AUTO, *SEVERITIES]}, _SQL]},
-        "blocks": {"enum": [FINDINGS, RUN], "description": "of a quality rule: what abstains where it fired"},
+        "kind": {"enum": list(model.KINDS)},
+        "scope": {"enum": list(model.SCOPES)},
+        "severity": {"anyOf": [{"enum": [model.AUTO, *SEVERITIES]}, _SQL]},
+        "status": {"enum": list(model.STATUSES), "description": "experimental: no real trace has shown it yet"},
+        "blocks": {
+            "enum": [model.FINDINGS, model.RUN],
+            "description": "of a quality rule: what abstains where it fired",
+        },
         "requires": {**_NAMES, "description": "capabilities: traceanalyzer metrics show capability_kinds"},
         "params": {"type": "object", "additionalProperties": parts["params"]},
         "select": _SQL,
@@ -64,8 +58,8 @@ def rule_schema() -> dict[str, Any]:
         "when": _CONDITION,
         "clear_without": {**_SQL, "description": "what follows FROM: without a row of it, the rule is clear"},
         "claims": {"anyOf": [{"const": "none"}, _CAUSES, parts["claims"]]},
-        "removes": {"anyOf": [{"enum": ["none", CLAIMED]}, _CAUSES]},
-        "confidence": {"enum": list(CONFIDENCES)},
+        "removes": {"anyOf": [{"enum": ["none", model.CLAIMED]}, _CAUSES]},
+        "confidence": {"enum": list(model.CONFIDENCES)},
         "message": {**_TEXT, "description": "text with {column:.1f}; bytes and dur are formats, too"},
         "why": _TEXT,
         "references": {"type": "array", "items": {"type": "string", "pattern": "^https://"}, "minItems": 1},
@@ -101,13 +95,13 @@ def _parts() -> dict[str, dict[str, Any]]:
             "compute_ops": _SQL,
             "charged_to": {"const": "blame_rank", "description": "count rows for the rank that they wait for"},
         },
-        "lower": {"when": _CONDITION, "to": {"enum": list(CONFIDENCES)}, "because": _TEXT},
+        "lower": {"when": _CONDITION, "to": {"enum": list(model.CONFIDENCES)}, "because": _TEXT},
         "evidence": {"title": _TEXT, "select": _SQL},
         "fixes": {
             "text": _TEXT,
             "code": _TEXT,
             "lang": _TEXT,
-            "effort": {"enum": list(EFFORTS)},
+            "effort": {"enum": list(model.EFFORTS)},
             "when": _CONDITION,
             "names": {"type": "object", "additionalProperties": _TEXT, "description": "word of the fix: column"},
         },
@@ -116,7 +110,7 @@ def _parts() -> dict[str, dict[str, Any]]:
             "sim": {"type": "object"},
             "tables": {"type": "object", "additionalProperties": rows},
             "params": {"type": "object", "additionalProperties": _VALUE},
-            "expect": {"type": "object", "properties": {"state": {"enum": list(STATES)}}, "required": ["state"]},
+            "expect": {"type": "object", "properties": {"state": {"enum": list(model.STATES)}}, "required": ["state"]},
         },
     }
 

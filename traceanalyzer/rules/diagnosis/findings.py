@@ -26,7 +26,16 @@ from traceanalyzer.rules.evaluation.removals import Device, claim_values, claime
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
-from traceanalyzer.rules.rule_file.model import HOST, QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.rule_file.model import (
+    EXPERIMENTAL,
+    HOST,
+    QUALITY,
+    RUN,
+    EvidenceQuery,
+    ParamValue,
+    Rule,
+    RuleFix,
+)
 from traceanalyzer.rules.rule_file.template import render, with_trace_names
 from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.mangled_names import readable
@@ -153,6 +162,7 @@ def build_finding(
         marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
         marginal_order=None if ordered is None else ordered.order,
         status=PRIMARY if ordered is None else ordered.status,
+        is_experimental=rule.status == EXPERIMENTAL,
         alternatives=() if ordered is None else ordered.alternatives,
         explanations=explanations,
         fixes=_fixes(run, verdict),

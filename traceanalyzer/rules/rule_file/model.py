@@ -19,6 +19,8 @@ DEVICE, RUN, HOST, TRACE = SCOPES = ("device", "run", "host", "trace")
 AUTO = "auto"
 CLAIMED = "claimed"
 EFFORTS = ("recording", "one-line", "config", "code", "redesign")
+EXPERIMENTAL = "experimental"
+STATUSES = ("stable", EXPERIMENTAL)
 CONFIDENCES = ("low", "medium", "high")
 FIRED, CLEAR, ABSTAINED = STATES = ("fired", "clear", "abstained")
 
@@ -139,6 +141,7 @@ class Rule:
     # device: each by itself; run: they are compared; host: a trace of a run without GPU work; trace: of a quality rule
     scope: str
     severity: str
+    status: str  # experimental: no real trace has shown it yet
     blocks: str  # of a blocker: findings, all that claim time where it fired; run, only what holds ranks together
     requires: tuple[str, ...]
     params: Mapping[str, Param]

@@ -22,6 +22,7 @@ class RulePage(Struct, frozen=True):
     kind: str
     scope: str
     severity: str
+    status: str
     confidence: str
     why: str
     when: str
@@ -47,6 +48,7 @@ def rule_page(rule: Rule) -> RulePage:
         kind=rule.kind,
         scope=_SCOPES[rule.scope],
         severity="from what it can save" if rule.severity == "auto" else rule.severity,
+        status=rule.status,
         confidence=rule.confidence,
         why=" ".join(rule.why.split()),
         when=" ".join(rule.when.split()),
