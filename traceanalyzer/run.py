@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from traceanalyzer.answers.shown import RunTable
 from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -29,7 +28,7 @@ from traceanalyzer.store.store import Store
 if TYPE_CHECKING:
     import duckdb
 
-    from traceanalyzer.answers.shown import ShownAnswer
+    from traceanalyzer.answers.shown import RunTable, ShownAnswer
     from traceanalyzer.attribution.replay.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening
     from traceanalyzer.rules import Explanation
@@ -142,6 +141,8 @@ class Run:
 
         Raises TraceAnalyzerError for a name that is none.
         """
+        from traceanalyzer.answers.shown import RunTable
+
         known = [row[0] for row in self.connection.execute("SHOW TABLES").fetchall()]
         if name not in known:
             hint = suggestion(name, known, "`run.sql('SHOW TABLES')` lists metrics and tables")
@@ -171,11 +172,9 @@ class Run:
         """Return what returns the scans of the run's devices where they are too many to be held."""
         from traceanalyzer.opening.screening import scans_of_run
 
-        if self.derived is None:
+        if (derived := self.derived) is None:
             return None
-        return scans_of_run(
-            self.derived, self.found.request.executor, self.shared_store or self.store, self.derived.name
-        )
+        return scans_of_run(derived, self.found.request.executor, self.shared_store or self.store, derived.name)
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""

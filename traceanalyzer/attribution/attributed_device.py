@@ -25,9 +25,7 @@ from traceanalyzer.attribution.matching_collectives import CommWaits
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
-from traceanalyzer.attribution.records.partial_replays import with_missing_work
 from traceanalyzer.attribution.replay.events import LeadEvents, build_lead_events
-from traceanalyzer.attribution.steps.recurring_launches import PROGRAM_RUNS, program_steps, recurring_steps
 from traceanalyzer.attribution.steps.steps import (
     DeviceStep,
     check_chosen,
@@ -193,7 +191,7 @@ def attribute_trace(
 ) -> Iterator[AttributedDevice]:
     """Attribute every device of a trace; `waits` holds the waits in collectives by trace and device."""
     launched = [
-        with_missing_work(con, trace_id, split_blocking_launches(ops)) for ops in load_device_ops(con, trace_id)
+        _with_missing_work(con, trace_id, split_blocking_launches(ops)) for ops in load_device_ops(con, trace_id)
     ]
     devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in launched]
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
@@ -204,12 +202,17 @@ def attribute_trace(
     timelines = build_timelines(slices, calls, load_overheads(con, trace_id), own_names)
     host_steps = load_host_steps(con, trace_id, options.step_pattern)
     if host_steps.source is None and options.step_pattern is None:
+        from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
+
         host_steps = unmarked_steps(recurring_steps(devices, slices, calls))
     mode = load_mode(con, trace_id)
     for ops in devices:
         found, source = device_steps(ops, host_steps), host_steps.source
-        if options.step_pattern is None and (runs := program_steps(con, trace_id, ops)):
-            found, source = runs, PROGRAM_RUNS
+        if options.step_pattern is None and ops.of_program.any():
+            from traceanalyzer.attribution.steps.recurring_launches import PROGRAM_RUNS, program_steps
+
+            if runs := program_steps(con, trace_id, ops):
+                found, source = runs, PROGRAM_RUNS
         steps = chosen_steps(found, options.steps)
         check_chosen(steps, options.steps, ops.device)
         window = device_window(ops, steps, source, mode)
@@ -225,3 +228,12 @@ def attribute_trace(
         yield AttributedDevice(
             trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events
         )
+
+
+def _with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> DeviceOps:
+    """Return ops with what is missing of partly recorded replays of graphs, where there are replays."""
+    if not any("GraphLaunch" in (name or "") for name in ops.launch_name.names):
+        return ops
+    from traceanalyzer.attribution.records.partial_replays import with_missing_work
+
+    return with_missing_work(con, trace_id, ops)

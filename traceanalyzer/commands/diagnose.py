@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.comparing import check_budgets, tell_gate
 from traceanalyzer.commands.opening import (
     RunOptions,
     cluster_options,
@@ -155,7 +154,7 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None
-        gate = check_budgets(run, diagnosis) if with_budgets else None
+        gate = _check_budgets(run, diagnosis) if with_budgets else None
         write = partial(
             formats.write_diagnosis,
             diagnosis,
@@ -235,6 +234,12 @@ def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     return "; ".join(words) or None
 
 
+def _check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
+    from traceanalyzer.commands.comparing import check_budgets
+
+    return check_budgets(run, diagnosis)
+
+
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None) -> int:
     """Return the command's exit code, and say on standard error what failed."""
     from traceanalyzer.diagnosis.verdict import has_unjudged_traces
@@ -249,6 +254,8 @@ def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | Non
         return EXIT_FINDING
     if gate is None:
         return 0
+    from traceanalyzer.commands.comparing import tell_gate
+
     sys.stdout.flush()
     tell_gate(gate)
     return gate.exit_code()

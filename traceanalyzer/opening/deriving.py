@@ -8,7 +8,7 @@ from pathlib import Path
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.opening.finding import FoundRun
 from traceanalyzer.store.inputs import StoredTrace
-from traceanalyzer.store.store import Store
+from traceanalyzer.store.store import MATCHED, Store
 
 
 def derived_place(
@@ -38,20 +38,24 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
         import pyarrow.parquet as pq
 
         from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
-        from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
-        from traceanalyzer.opening.screening import scans_of_run
         from traceanalyzer.query import engine
         from traceanalyzer.query.canonical import connect_canonical
         from traceanalyzer.schema import parquet_options
 
-        matched, attributed = kept_matched(opened_store, target.name), None
-        if executor is not None:
-            attributed = in_processes(opened_store, target.name, traces, options, executor)
-        elif len(traces) > 1 or matched is not None:
-            attributed = in_threads(opened_store, target.name, traces, options, found.request.cores)
+        matched = attributed = folder = scans_of = None
+        if executor is not None or len(traces) > 1 or opened_store.find_rank_folder(target.name, MATCHED) is not None:
+            from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
+
+            matched = kept_matched(opened_store, target.name)
+            if executor is not None:
+                attributed = in_processes(opened_store, target.name, traces, options, executor)
+            else:
+                attributed = in_threads(opened_store, target.name, traces, options, found.request.cores)
+        if len(traces) > HELD_DEVICES:
+            from traceanalyzer.opening.screening import scans_of_run
+
+            folder, scans_of = scratch, scans_of_run(scratch, executor, opened_store.place, target.name)
         with connect_canonical(traces, captures=captures) as connection:
-            folder = scratch if len(traces) > HELD_DEVICES else None
-            scans_of = scans_of_run(scratch, executor, opened_store.place, target.name)
             tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
             for name, table in tables.items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))

@@ -24,7 +24,6 @@ from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.opening.finding import FoundRun, check_name
-from traceanalyzer.opening.reading_together import read_together
 from traceanalyzer.opening.request import ignore
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
@@ -229,7 +228,11 @@ def _in_threads(
 ) -> list[Ingested | TraceAnalyzerError]:
     each = max(1, jobs // len(sources))
     with ThreadPoolExecutor(min(jobs, len(sources))) as pool, ExitStack() as kept:
-        ingesters = read_together(sources, opened_store, pool, jobs, report, kept)
+        ingesters = [ingester for _, ingester in sources]
+        if len(sources) > 1:
+            from traceanalyzer.opening.reading_together import read_together
+
+            ingesters = read_together(sources, opened_store, pool, jobs, report, kept)
         tasks = [
             IngestTask(source, ingester, opened_store.place, each)
             for (source, _), ingester in zip(sources, ingesters, strict=True)

@@ -11,7 +11,6 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import RunVerdict, has_no_compute, judge, pooled_ledger, problems, quality_findings
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.blocks import Paragraph, Section
-from traceanalyzer.report.diagnosis_blocks.counters import counter_sections
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import (
     footer,
@@ -103,7 +102,7 @@ def diagnosis_sections(
         *([Section((Paragraph(not_shown, role="dim"),))] if not_shown else []),
         *([Section(noise)] if noise else []),
         *([] if is_empty else unexplained_sections(diagnosis)),
-        *counter_sections(diagnosis, verbose=verbose),
+        *_counter_sections(diagnosis, verbose=verbose),
         *(skipped_sections(diagnosis, verbose=verbose) if verbose or is_mute else []),
         *override_sections(diagnosis),
         *left_out_sections(diagnosis.left_out, verbose=verbose),
@@ -116,8 +115,16 @@ def _healthy(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[Section, ...]:
     kernels = slowest_kernels(diagnosis, most=kernels_shown(0, verbose=False))
     head, foot = (healthy_headline(diagnosis, verdict), *kernels), healthy_footer(diagnosis)
     between = (*recordings_blocks(diagnosis), *trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
-    more = [*counter_sections(diagnosis, verbose=False), *override_sections(diagnosis)]
+    more = [*_counter_sections(diagnosis, verbose=False), *override_sections(diagnosis)]
     more += left_out_sections(diagnosis.left_out)
     if not between and not more:
         return (Section((*head, foot)),)
     return (Section(head), *([Section(between)] if between else []), *more, Section((foot,)))
+
+
+def _counter_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
+    if diagnosis.kernel_counters is None:
+        return []
+    from traceanalyzer.report.diagnosis_blocks.counters import counter_sections
+
+    return counter_sections(diagnosis.kernel_counters, verbose=verbose)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceanalyzer.diagnosis import CountedKernel, Diagnosis, KernelCounters, ModelDisagreement
+from traceanalyzer.diagnosis import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.text.words import counted, duration, listed, name_words, percent
 
@@ -12,11 +12,8 @@ MOST_DISAGREEMENTS = 3
 MOST_KERNELS = 5
 
 
-def counter_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
-    """Return what counters say; `verbose` adds the kernels with the most headroom. Nothing without counters."""
-    counters = diagnosis.kernel_counters
-    if counters is None:
-        return []
+def counter_sections(counters: KernelCounters, *, verbose: bool) -> list[Section]:
+    """Return what counters say; `verbose` adds the kernels with the most headroom."""
     blocks: list[Block] = [Paragraph(f"{_cover_words(counters)} {_model_words(counters)}")]
     if counters.disagreements:
         blocks.append(_disagreements(counters.disagreements[: None if verbose else MOST_DISAGREEMENTS]))
