@@ -7,17 +7,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 _NUMBER = re.compile(r"[0-9]+")
-_RANK = re.compile(r"(?:local[-_.]?)?rank[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
-_R = re.compile(r"(?<![a-z0-9])r(?P<number>[0-9]{1,6})(?![a-z0-9])", re.IGNORECASE)
+# Adapters of low rank have a rank of their own.
+_NO_ADAPTER = "".join(rf"(?<!{word}{mark})" for word in ("lora", "low") for mark in ("", "[-_. ]"))
+_RANK = re.compile(rf"{_NO_ADAPTER}(?:local[-_.]?)?rank[-_.= ]?(?P<number>[0-9]{{1,6}})(?![0-9])", re.IGNORECASE)
+_R = re.compile(rf"{_NO_ADAPTER}(?<![a-z0-9])r(?P<number>[0-9]{{1,6}})(?![a-z0-9])", re.IGNORECASE)
 # Words that come before a rank, or before the number of a process, which the system gave it.
 _WORKER = re.compile(r"(?P<word>worker|process|proc)[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
 _MOST_WORKERS = 4096
 _WORD_BEFORE = re.compile(r"([a-z]+)[^a-z0-9]*$", re.IGNORECASE)
 # What a job can have several of on one rank: a number after one of these words tells recordings apart.
 _NO_RANK = re.compile(
-    r"attempt|batch(?:size)?|bsz?|capture|chunk|copy|cycle|day|dump|epoch|exp(?:eriment)?|iter(?:ation)?s?|layer|len(?:gth)?"
-    r"|loop|mb|micro(?:batch)?|model|part|phase|pid|repeat|report|round|run|sample|seed|segment|seq(?:len)?|stage|steps?"
-    r"|test|trial|try|v(?:er(?:sion)?)?|warmup|window|workers"
+    r"attempt|batch(?:size)?|bench(?:mark)?|bsz?|capture|case|checkpoint|chunk|ckpt|conf(?:ig)?|copy|cycle|day|dump|epoch"
+    r"|exp(?:eriment)?|graph|image|iter(?:ation)?s?|kernel|layer|len(?:gth)?|loop|mb|micro(?:batch)?|model|o|opt|part|phase"
+    r"|pid|prompt|query|repeat|report|req(?:uest)?|round|run|sample|schedule|seed|segment|seq(?:len)?|session|snapshot"
+    r"|stage|steps?|test|trial|try|v(?:ar(?:iant)?|er(?:sion)?)?|wait|warmup|window|workers|zero"
 )
 _PARALLEL = {"cp", "dcp", "device", "dp", "ep", "gpu", "pp", "tp"}
 
