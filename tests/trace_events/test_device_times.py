@@ -127,6 +127,16 @@ def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> No
     assert found["traces"][0]["last_ns"] < 10_000_000
 
 
+@pytest.mark.parametrize("shift_us", [500, 25_000, 3.6e9])
+def test_one_call_that_waits_for_all_work_proves_a_clock_ahead_by_the_last_of_it(shift_us: float) -> None:
+    rows = recording(waits=False)
+    wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1}
+    rows.append(wait | {"ts": 100.0 * COUNT + 6, "dur": 50})
+    found = tables([row | {"ts": row["ts"] + shift_us} if row["cat"] == "kernel" else row for row in rows])
+    assert found.defects == {"clock-shifted": 1}
+    assert all(abs(start - (100 * at + 110)) < 10 for at, (start, _) in enumerate(kernels(found)))
+
+
 def without_waits(late_us: Callable[[int], float]) -> list[Event]:
     """Return a program that launches 24 kernels and waits for none; each is so much later by the device's clock."""
     return [

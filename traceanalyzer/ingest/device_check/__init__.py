@@ -167,9 +167,10 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
     apart: list[str] = []
     contradicted = 0
     rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": _CLOCK_NS}).fetchall()
-    for device, least_ns, most_ns, work_count, early_count, late_count in rows:
+    for device, lateness_ns, most_ns, work_count, early_count, late_count in rows:
         if most_ns is None:
             continue
+        least_ns = lateness_ns[-1] if lateness_ns else None
         is_early, is_late = most_ns < -_CLOCK_NS, least_ns is not None and least_ns > _CLOCK_NS
         if (is_early or is_late) and least_ns is not None and least_ns > most_ns + _CLOCK_NS:
             if max(early_count, late_count) > max(_FEW, _FEW_SHARE * work_count):
@@ -178,6 +179,8 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
         elif is_early:
             shifts[device] = most_ns - _LAUNCH_NS if least_ns is None else max(most_ns - _LAUNCH_NS, least_ns)
         elif is_late:
+            # Works that one call waits for end one after the other: the last one tells most, unless it is damaged.
+            least_ns = next((late_ns for late_ns in lateness_ns if late_ns <= most_ns), least_ns)
             is_narrow = most_ns - least_ns <= _CLOCK_NS  # a launch tells more: returns of the last work were left out
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
         elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):

@@ -1,9 +1,9 @@
 -- One row per device: between which bounds its clock is ahead of the host's, and how many records contradict equal clocks.
 -- Work starts after its launch was called, and ends before the return of a call that waits for it. The strictest bounds
--- may be those of damaged records: $outliers - 1 are left out.
+-- may be those of damaged records: the last of $outliers says whether clocks differ, and those ahead of it by how much.
 SELECT
     work.device,
-    list_last(max(coalesce(work.start_ns + overruns.dur_ns, work.end_ns) - work.returned_ns, $outliers)) AS least_ns,
+    max(coalesce(work.start_ns + overruns.dur_ns, work.end_ns) - work.returned_ns, $outliers) AS lateness_ns,
     list_last(min(work.start_ns - work.call_start_ns, $outliers)) AS most_ns,
     count(*) AS work_count,
     count(*) FILTER (WHERE work.start_ns < work.call_start_ns - $clock_ns) AS early_count,
