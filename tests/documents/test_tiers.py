@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import EIGHTHS, cost_table, eighth_of_commit, example_count, examples, needed, selected, shard, share
+from tiers import EIGHTHS, TIER, cost_table, eighth_of_commit, example_count, examples, needed, selected, shard, share
 
 from traceanalyzer.rules import load_rules
 
@@ -71,6 +71,15 @@ def test_all_tests_are_collected_without_a_corpus(root: Path, tmp_path: Path) ->
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
     assert re.search(r"^\d+ tests of this tier need a corpus of real traces, ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.check
+@pytest.mark.skipif(TIER != "nightly", reason="the quick tests a second time: nightly only")
+def test_the_quick_tests_pass_without_a_corpus(root: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "--tier", "quick", "-q"]
+    environment = {**os.environ, "TRACEANALYZER_CORPUS": str(tmp_path / "none"), "TRACEANALYZER_TIER": "loop"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 @pytest.mark.check
