@@ -28,9 +28,8 @@ ENVIRONMENT = {
     "RANK_NOTE": CANARY,
 }
 OF_NVIDIA = re.compile(
-    r"\b(nsys|nvidia-smi|ncu|dcgmi|Nsight|CUPTI|NVIDIA|NVLink|NVTX|cuBLAS\w*|cuDNN|[Tt]ensor cores?)\b"
-    r"|\b(cuda[A-Z]\w*|record_shapes)\b"
-    r"|(?<![\w.])NCCL\b(?!_)|(?<![\w.])CUDA(?![\w.])|\bSMs\b"
+    r"\b(nsys|nvidia-smi|ncu|dcgmi|Nsight|CUPTI|NVIDIA|NVLink|NVTX|cuBLAS\w*|cuDNN|[Tt]ensor cores?|cuda[A-Z]\w*)\b"
+    r"|\brecord_shapes\b|(?<![\w.])NCCL\b(?!_)|(?<![\w.])CUDA(?![\w.])|\bSMs\b"
 )
 # A program that waits, launches short kernels one by one and copies in pieces.
 PROGRAM = [

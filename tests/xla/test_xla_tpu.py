@@ -215,6 +215,41 @@ def test_a_tpu_whose_profile_has_no_flops_is_not_told_to_record_shapes(tmp_path:
     assert use.words == "MFU and HFU unknown: the profile says of no operation how many FLOPs it takes"
 
 
+def waiting_space(name: str, *, runs: int = 12, apart_ms: float = 0.0) -> bytes:
+    """
+    host  [slice of this name  ]   [                    ]
+    TPU                         [fusion]                 [fusion]
+    ms    0                    5   8
+    """
+    plane, host, starts = PlaneMaker("/device:TPU:0"), PlaneMaker("/host:CPU"), [8 * run for run in range(runs)]
+    plane.stats = {"device_type_string": "TPU v5 lite"}
+    plane.name_stats = {"%fusion.1": {"hlo_category": Ref("loop fusion")}}
+    clock = [{"device_offset_ps": int((at + 5 + apart_ms) * MS), "device_duration_ps": 3 * MS} for at in starts]
+    plane.line(
+        3, "XLA Ops", [((at + 5) * MS, 3 * MS, "%fusion.1", own) for at, own in zip(starts, clock, strict=True)], 0
+    )
+    runs_of = [((at + 5) * MS, 3 * MS, "jit_step(8)", {"run_id": run}) for run, at in enumerate(starts)]
+    plane.line(2, "XLA Modules", runs_of, 0)
+    marks: list[Any] = [(at * MS, 8 * MS, "train", {"step_num": run}) for run, at in enumerate(starts)]
+    host.line(9, "python", [*marks, *((at * MS, 4 * MS, name, {}) for at in starts)], 0)
+    return space(plane, host)
+
+
+@pytest.mark.check
+def test_a_tpu_that_idles_while_the_host_reads_a_batch_is_said_to_wait_for_it(tmp_path: Path) -> None:
+    diagnosis = diagnose(waiting_space("data_wait"), tmp_path)
+    (finding,) = diagnosis.findings
+    assert finding.rule == "program-waits-for-host"
+    assert "the host waits for its next batch (data_wait) for 48.2 % of the time" in finding.message
+    assert judge(diagnosis).sentence.endswith("the device waits for the host between runs of its program.")
+    assert diagnose(waiting_space("epoch"), tmp_path).findings == ()
+
+
+@pytest.mark.check
+def test_nothing_is_said_of_the_host_where_its_clock_and_the_devices_are_apart(tmp_path: Path) -> None:
+    assert diagnose(waiting_space("data_wait", apart_ms=12.0), tmp_path).findings == ()
+
+
 @pytest.mark.check
 def test_a_verdict_on_a_tpu_has_the_words_of_tpus(tmp_path: Path) -> None:
     idle = diagnose(tpu_space([COMPUTE], gap_ms=1.0), tmp_path)

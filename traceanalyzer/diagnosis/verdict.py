@@ -37,6 +37,8 @@ _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"
 # Finds that what happens once outweighs what repeats.
 TOO_LITTLE = "tq-too-little-work"
 # Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
+# It says what the idle time of a TPU is, which no rule can own.
+_BETWEEN_RUNS = "program-waits-for-host"
 _PACED = "paced-program"
 _WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
@@ -368,7 +370,7 @@ def _worth_words(finding: Finding) -> str:
 def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
     """Say what no rule explains where that is more than a share of the windows; else nothing."""
     rest = unexplained_rest(diagnosis)
-    if rest.left <= than_share:
+    if rest.left <= than_share or any(finding.rule == _BETWEEN_RUNS for finding in diagnosis.findings):
         return ""
     if _most_unexplained(diagnosis)[0] == "edge.no_launch" and not _of_tpus(diagnosis.ledgers):
         return f" The cause of {percent(rest.left)} is unknown: {_NO_LAUNCHES}."
