@@ -92,7 +92,7 @@ def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int |
         *(("1741988781", "1741988782"), ("1741988781061", "1741988781062"), ("rank3000000000", "rank3000000001")),
         *(("2026-11-26", "2026-11-27"), ("10-00-00", "10-00-01"), ("run-20261127-144600", "run-20261127-144700")),
         *(("iteration_10_trace", "iteration_20_trace"), ("iteration_0", "iteration_1"), ("step0", "step1")),
-        *(("lora_r8", "lora_r16"), ("lora_rank8", "lora_rank16"), ("low_rank_4", "low_rank_8"), ("lora-r0", "lora-r1")),
+        *(("lora_r8", "lora_r16"), ("lora_rank8", "lora_rank16"), ("low_rank_4", "low_rank_8")),
         *(("request_0", "request_1"), ("prompt0", "prompt1"), ("config0", "config1"), ("O0", "O1"), ("zero0", "zero1")),
         *(("bs16", "bs32"), ("report1", "report2"), ("proc_31337", "proc_31338"), ("num_workers_0", "num_workers_1")),
         *(("rank\u00b2", "rank\u00b3"), ("\u00b2", "\u0663"), ("9" * 5000, "8" * 5000), ("rank" + "9" * 5000, "rank")),
