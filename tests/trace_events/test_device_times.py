@@ -137,6 +137,17 @@ def test_one_call_that_waits_for_all_work_proves_a_clock_ahead_by_the_last_of_it
     assert all(abs(start - (100 * at + 110)) < 10 for at, (start, _) in enumerate(kernels(found)))
 
 
+@pytest.mark.parametrize("moved_us", [30e6, -30e6, 450, -450, 3_600e6])
+def test_a_launch_whose_time_contradicts_its_kernel_or_the_others_is_left_out(moved_us: float) -> None:
+    rows = recording(waits=False)
+    at = next(at for at, row in enumerate(rows) if row["args"]["correlation"] == 7 and row["cat"] == "cuda_runtime")
+    found = tables([*rows[:at], rows[at] | {"ts": rows[at]["ts"] + moved_us}, *rows[at + 1 :]])
+    assert found.defects == {"misplaced-call": 1}
+    assert kernels(found) == kernels(tables(rows))
+    assert len(found["host_slices"]) == COUNT - 1
+    assert [row["launch_id"] is None for row in found["gpu_ops"]] == [number == 6 for number in range(COUNT)]
+
+
 def without_waits(late_us: Callable[[int], float]) -> list[Event]:
     """Return a program that launches 24 kernels and waits for none; each is so much later by the device's clock."""
     return [

@@ -17,9 +17,9 @@ _ROUNDING_NS = 1_000
 # Real recordings have operations that overlap with the next one of their stream by some 10 µs.
 _OVERLAP_NS = 100_000
 # Profilers align the clocks of host and device to a few microseconds.
-_CLOCK_NS = 50_000
+CLOCK_NS = 50_000
 # So many records of a stream may be damaged before it is the order of the stream that is unknown.
-_FEW, _FEW_SHARE = 3, 0.05
+FEW, FEW_SHARE = 3, 0.05
 # The strictest of so many bounds are taken for those of damaged records, but for the last of them.
 _OUTLIERS = 3
 # No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
@@ -97,8 +97,9 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
 
     `device_work` has a row an operation: op_id, device, stream, lane (whose operations run in order), name, size_bytes,
     start_ns, end_ns, is_ordered (it starts after what is ahead of it in its lane), is_read_back (its call returns after
-    it), and call_start_ns and call_end_ns of its launch. `device_waits` has a row a call that returns after work on a
-    stream, or on all of a device (NULL), that was launched before: device, stream, start_ns, end_ns.
+    it), correlation (an id that counts launches), and call_start_ns and call_end_ns of its launch. `device_waits` has a
+    row a call that returns after work on a stream, or on all of a device (NULL), that was launched before: device,
+    stream, start_ns, end_ns.
     """
     defects: dict[str, tuple[int, str]] = {}
     starts_ns = _starts_in_order(database, defects)
@@ -126,10 +127,18 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
 
 
 def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]) -> dict[int, int]:
-    """Correct the starts in `device_work` that contradict the order of launches, and return them by operation."""
-    values = {"overlap_ns": _OVERLAP_NS, "few": _FEW, "few_share": _FEW_SHARE}
+    """Correct the starts in `device_work` that contradict the order of launches, and return them by operation.
+
+    Launches whose own times contradict it have none there any more.
+    """
+    values = {"overlap_ns": _OVERLAP_NS, "few": FEW, "few_share": FEW_SHARE}
     database.execute(_sql("misplaced_starts"), values)
-    rows = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
+    found = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
+    rows = [row for row in found if row[3] is not None]
+    if len(found) > len(rows):
+        calls = "SELECT op_id FROM misplaced_starts WHERE start_ns IS NULL"
+        timeless = f"UPDATE device_work SET call_start_ns = NULL, call_end_ns = NULL WHERE op_id IN ({calls})"
+        database.execute(timeless)
     if rows:
         _, name, recorded_ns, start_ns = max(rows, key=lambda row: abs(row[2] - row[3]))
         late_ns = recorded_ns - start_ns
@@ -137,7 +146,7 @@ def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tup
         defects["misplaced-start"] = (len(rows), example)
         database.execute(
             "UPDATE device_work SET start_ns = other.start_ns, end_ns = end_ns - device_work.start_ns + other.start_ns "
-            "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id"
+            "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id AND other.start_ns IS NOT NULL"
         )
     database.execute("DROP TABLE misplaced_starts")
     return {op_id: start_ns for op_id, _, _, start_ns in rows}
@@ -153,10 +162,10 @@ def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -
         {
             "rounding_ns": _ROUNDING_NS,
             "overlap_ns": _OVERLAP_NS,
-            "clock_ns": _CLOCK_NS,
+            "clock_ns": CLOCK_NS,
             "clocks_agree": clocks_agree,
-            "few": _FEW,
-            "few_share": _FEW_SHARE,
+            "few": FEW,
+            "few_share": FEW_SHARE,
         },
     )
 
@@ -166,14 +175,14 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
     shifts: dict[int, int] = {}
     apart: list[str] = []
     contradicted = 0
-    rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": _CLOCK_NS}).fetchall()
+    rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": CLOCK_NS}).fetchall()
     for device, lateness_ns, most_ns, work_count, early_count, late_count in rows:
         if most_ns is None:
             continue
         least_ns = lateness_ns[-1] if lateness_ns else None
-        is_early, is_late = most_ns < -_CLOCK_NS, least_ns is not None and least_ns > _CLOCK_NS
-        if (is_early or is_late) and least_ns is not None and least_ns > most_ns + _CLOCK_NS:
-            if max(early_count, late_count) > max(_FEW, _FEW_SHARE * work_count):
+        is_early, is_late = most_ns < -CLOCK_NS, least_ns is not None and least_ns > CLOCK_NS
+        if (is_early or is_late) and least_ns is not None and least_ns > most_ns + CLOCK_NS:
+            if max(early_count, late_count) > max(FEW, FEW_SHARE * work_count):
                 apart.append(f"device {device}: between {_signed_s(most_ns)} and {_signed_s(least_ns)}")
                 contradicted += early_count + late_count
         elif is_early:
@@ -181,7 +190,7 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
         elif is_late:
             # Works that one call waits for end one after the other: the last one tells most, unless it is damaged.
             least_ns = next((late_ns for late_ns in lateness_ns if late_ns <= most_ns), least_ns)
-            is_narrow = most_ns - least_ns <= _CLOCK_NS  # a launch tells more: returns of the last work were left out
+            is_narrow = most_ns - least_ns <= CLOCK_NS  # a launch tells more: returns of the last work were left out
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
         elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
             shifts[device] = most_ns - _LAUNCH_NS
@@ -194,7 +203,7 @@ def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns:
     """Tell whether an idle device starts what is launched no sooner, and mostly no later: its clock is ahead."""
     values = {"device": device, "idle_ns": _IDLE_NS}
     ((count, usual_ns, returned_ns),) = database.execute(_sql("idle_launches"), values).fetchall()
-    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= _CLOCK_NS and returned_ns > _SLOW_LAUNCH_NS)
+    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= CLOCK_NS and returned_ns > _SLOW_LAUNCH_NS)
 
 
 def _signed_s(time_ns: int) -> str:

@@ -9,7 +9,14 @@ WITH launched AS (
         lag(end_ns) OVER launches AS before_end_ns,
         lag(call_end_ns) OVER launches AS before_call_end_ns,
         lead(start_ns) OVER launches AS after_ns,
-        lead(call_start_ns) OVER launches AS after_call_ns
+        lead(call_start_ns) OVER launches AS after_call_ns,
+        lag(correlation) OVER launches AS before_id,
+        lead(correlation) OVER launches AS after_id,
+        coalesce(
+            if(start_ns > after_ns, correlation > after_id AND coalesce(correlation > before_id, TRUE),
+                correlation < before_id AND coalesce(correlation < after_id, TRUE)),
+            FALSE
+        ) AS is_call
     FROM device_work
     WHERE call_start_ns IS NOT NULL
     WINDOW launches AS (PARTITION BY lane ORDER BY call_start_ns, call_end_ns, op_id)
@@ -17,12 +24,12 @@ WITH launched AS (
 misplaced AS (
     SELECT
         *,
-        least(greatest(before_end_ns, call_start_ns), after_ns) AS true_ns,
+        if(is_call, NULL, least(greatest(before_end_ns, call_start_ns), after_ns)) AS true_ns,
         count(*) OVER (PARTITION BY lane) AS misplaced_count
     FROM launched
-    WHERE before_ns <= after_ns
-        AND before_call_end_ns <= call_start_ns
-        AND call_end_ns <= after_call_ns
+    WHERE coalesce(before_ns <= after_ns, is_call)
+        AND coalesce(before_call_end_ns <= call_start_ns, is_call)
+        AND coalesce(call_end_ns <= after_call_ns, is_call)
         AND (start_ns > after_ns + $overlap_ns OR start_ns < before_ns - $overlap_ns)
 ),
 lanes AS (

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.ingest.device_check import CORRECTED, Findings, check_device_records
+from traceanalyzer.ingest.device_check import CLOCK_NS, CORRECTED, FEW, FEW_SHARE, Findings, check_device_records
 from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS, MOST_FAR, Slot, recording_of, silence_ns
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -23,6 +23,22 @@ _KEPT = "start_ns BETWEEN $first AND $last OR start_ns = 0 OR start_ns IS NULL"
 
 # A few slices of the host may be all that a program marks; work of devices comes in numbers.
 _LEAST_COUNT = {"host": 50, "gpu": 10}
+
+# Calls without a time that can be, and those made after their work had started, by clocks that agree else. Where they
+# are one in twenty or more, it is the ids that tell nothing.
+_MISPLACED_CALLS = f"""
+WITH placed AS (
+    SELECT
+        call_id, call_name,
+        coalesce(call_start_ns > start_ns - coalesce(shift_ns, 0) + {CLOCK_NS}, TRUE) AS is_misplaced
+    FROM device_work LEFT JOIN device_shifts ON shifted = device
+    WHERE call_id IS NOT NULL
+)
+SELECT call_id, call_name FROM placed
+WHERE is_misplaced
+    AND (SELECT count(*) FILTER (WHERE is_misplaced) <= greatest({FEW}, {FEW_SHARE} * count(*)) FROM placed)
+ORDER BY call_id
+"""
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
@@ -107,34 +123,41 @@ def _keep(
 
 
 def check_times_of_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
-    """Rewrite the parts of a trace with what the records of devices prove; return whether anything was wrong.
+    """Rewrite the parts of a trace with what the records of devices and launches prove; return whether any were wrong.
 
     The tables `device_work` and `device_waits` are there, and dropped.
     """
     found = check_device_records(database)
     for defect, (count, example) in found.defects.items():
         losses.add(defect, None, example, count)
-    if found:
-        _correct(database, stage, found)
-    return bool(found)
+    with found.corrections(database):
+        misplaced = [] if "clocks-contradict" in found.defects else database.execute(_MISPLACED_CALLS).fetchall()
+        if misplaced:
+            calls = {"calls": [call for call, _ in misplaced]}
+            for path in _files(stage, "host"):
+                left = "SELECT * FROM read_parquet($path) WHERE event_id NOT IN (SELECT unnest($calls))"
+                _rewrite(database, path, left, {"path": str(path), **calls})
+            losses.add("misplaced-call", None, min(name for _, name in misplaced), len(misplaced))
+        if found:
+            _correct(database, stage, found)
+    return bool(found or misplaced)
 
 
 def _correct(database: duckdb.DuckDBPyConnection, stage: Path, found: Findings) -> None:
-    with found.corrections(database):
-        for path in _files(stage, "gpu"):
-            _rewrite(
-                database,
-                path,
-                f"SELECT part.* REPLACE ({CORRECTED}) FROM read_parquet($path) AS part "
-                "LEFT JOIN device_fixes ON op_id = event_id LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
-            )
-        for path in _files(stage, "other") if found.shifts_ns else ():
-            _rewrite(
-                database,
-                path,
-                "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
-                f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
-            )
+    for path in _files(stage, "gpu"):
+        _rewrite(
+            database,
+            path,
+            f"SELECT part.* REPLACE ({CORRECTED}) FROM read_parquet($path) AS part "
+            "LEFT JOIN device_fixes ON op_id = event_id LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
+        )
+    for path in _files(stage, "other") if found.shifts_ns else ():
+        _rewrite(
+            database,
+            path,
+            "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
+            f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
+        )
 
 
 def _rewrite(

@@ -99,6 +99,11 @@ KINDS = {
         "a call of the runtime is recorded as running when its thread had gone on: its duration is damaged, and "
         "read as that of other calls of its name",
     ),
+    "misplaced-call": Kind(
+        "loss",
+        "a call is recorded as made after the work that it launched had started, or out of the order of launches: its "
+        "time is damaged, and it is left out",
+    ),
     "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
     "several-processes": Kind(
         "note",

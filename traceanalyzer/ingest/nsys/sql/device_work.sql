@@ -13,6 +13,7 @@ SELECT
     ops.kind = 'memcpy'
     AND ops.copy_kind = 'DtoH'
     AND (NOT contains(calls.name, 'Async') OR ops.dst_kind = 'pageable') AS is_read_back,
+    CAST(NULL AS BIGINT) AS correlation, -- in several processes, ids do not tell an order
     calls.start_ns AS call_start_ns,
     calls.start_ns + calls.dur_ns AS call_end_ns
 FROM read_parquet($ops) AS ops

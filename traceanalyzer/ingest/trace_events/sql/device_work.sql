@@ -9,7 +9,11 @@ WITH launched AS (
     HAVING count(*) = 1
 ),
 calls AS (
-    SELECT correlation, min_by(name, start_ns) AS name, min(start_ns) AS start_ns, min_by(start_ns + dur_ns, start_ns) AS end_ns
+    SELECT
+        correlation, min(start_ns) AS start_ns,
+        min_by(name, start_ns) AS name,
+        min_by(start_ns + dur_ns, start_ns) AS end_ns,
+        min_by(event_id, start_ns) AS call_id
     FROM read_parquet($host)
     SEMI JOIN launched USING (correlation)
     WHERE category IN ('runtime', 'driver') AND NOT (start_ns = 0 AND $drop_zero)
@@ -31,7 +35,8 @@ SELECT
     AND copy_kind = 'DtoH'
     AND regexp_matches(calls.name, '^(cuda|cu|hip)Memcpy') -- calls of other libraries put copies into a queue
     AND NOT contains(calls.name, 'Async') AS is_read_back,
-    calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns
+    gpu.correlation,
+    calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns, calls.call_id, calls.name AS call_name
 FROM read_parquet($gpu) AS gpu
 LEFT JOIN calls ON calls.correlation = gpu.correlation
 WHERE stream IS NOT NULL AND NOT (gpu.start_ns = 0 AND $drop_zero);
