@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xla_profiles import diagnose
 from xspace import MS, PlaneMaker, Ref, space
 
 import traceanalyzer
@@ -90,3 +91,23 @@ def test_own_time_of_operations_of_a_public_profile_is_that_of_xprof(corpus: Pat
     assert [name for name, _, _ in found] == list(known)
     # A length in whole nanoseconds is less than one off: from the nanosecond of its start to that of its end.
     assert all(abs(int(ns) * 1000 - known[name]) < 1000 * count for name, ns, count in found)
+
+
+@pytest.mark.check
+def test_an_operation_that_threads_run_at_once_takes_no_more_than_the_time(tmp_path: Path) -> None:
+    """
+    python   [step                ][step                ] …
+    worker 1 [dot          ]       [dot          ]
+    worker 2    [dot          ]       [dot          ]
+    ms       0  1          5 6     8
+    """
+    host = PlaneMaker("/host:CPU")
+    marks: list[Any] = [(at * MS, 8 * MS, "train", {"step_num": at}) for at in range(0, 48, 8)]
+    host.line(1, "python", marks, 0)
+    for line, late in ((2, 0), (3, 1)):
+        stats = {"hlo_op": "dot", "hlo_module": "jit_f", "run_id": 1}
+        host.line(line, f"tf_XLAEigen/{line}", [((at + late) * MS, 5 * MS, "dot", stats) for at in range(0, 48, 8)], 0)
+    (ledger,) = diagnose(space(host), tmp_path).host_ledgers
+    assert ledger.step_count == 5  # the first one warms up
+    (dot,) = ledger.top_operators
+    assert (dot.share, dot.self_ns, dot.call_count) == (6 / 8, 50 * MS // 1000, 10)

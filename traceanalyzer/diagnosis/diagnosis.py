@@ -31,7 +31,7 @@ class TopKernel:
     name: str  # as written
     kernel_class: str
     wall_ns: int  # its part of the window; of kernels that run at once, each has its part of the time
-    share: float  # of the window
+    share: float  # of the window: in which at least one thread runs it
     call_count: int
     mean_ns: int  # mean duration of a call
 
@@ -76,7 +76,7 @@ class TopOperator:
 
     name: str
     self_ns: int
-    share: float  # of the window
+    share: float  # of the window: in which at least one thread runs it
     call_count: int
 
 
