@@ -303,7 +303,7 @@ def test_a_stored_file_written_after_it_was_compared_is_read_again(
         return is_sealed(folder, key)
 
     with monkeypatch.context() as patch:
-        patch.setattr("traceanalyzer.store.store.is_sealed", rewritten_meanwhile)
+        patch.setattr("traceanalyzer.store.writing.is_sealed", rewritten_meanwhile)
         assert copied(store, source) == "old"
     assert copied(store, source) == "written after it was compared"
 

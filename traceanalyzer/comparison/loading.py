@@ -16,27 +16,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.comparison import summary
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.summary import (
-    DEFAULT_COMPARE_OPTIONS,
-    MOST_KERNEL_BYTES,
-    MOST_KERNELS,
-    MOST_LEDGERS,
-    MOST_OPERATOR_BYTES,
-    MOST_OPERATORS,
-    MOST_STEP_LISTS,
-    MOST_STEPS,
-    CompareOptions,
-    DeviceTimes,
-    Fact,
-    FindingSummary,
-    NamedTime,
-    NamedTimes,
-    RunTimes,
-    Summary,
-    is_summary_file,
-    read_summaries,
-)
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
 from traceanalyzer.query import engine
 from traceanalyzer.run import Run, open_run
@@ -57,7 +38,7 @@ _OUTCOMES = ("fired", "latent", "clear", "abstained")
 Row = dict[str, Any]
 
 
-def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summary:
+def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> summary.Summary:
     """Return the summary of an open run and its diagnosis; `label` replaces the name of the run's folder."""
     folder = Path(__file__).parent / "sql"
     queries = {name: (folder / f"{name}.sql").read_text(encoding="utf-8") for name in _QUERIES}
@@ -76,7 +57,7 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
     step_count = sum(max(device.step_count, 1) for device in devices) or 1
     trace_steps = _steps_of_traces(diagnosis, devices, on_host=on_host)
     taken_ns = min((row["taken_ns"] for row in facts if row["taken_ns"] is not None), default=None)
-    return Summary(
+    return summary.Summary(
         label=label or _name(run),
         taken_at=None if taken_ns is None else _utc(taken_ns),
         made_by=__version__,
@@ -85,8 +66,8 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
         fingerprint=_fingerprint(diagnosis, facts, device_steps, on_host=on_host),
         devices=_with_few_ledgers(devices),
         run=_run_times(diagnosis),
-        kernels=_named_times(kernels, MOST_KERNELS, MOST_KERNEL_BYTES, step_count),
-        operators=_named_times(operators, MOST_OPERATORS, MOST_OPERATOR_BYTES, trace_steps),
+        kernels=_named_times(kernels, summary.MOST_KERNELS, summary.MOST_KERNEL_BYTES, step_count),
+        operators=_named_times(operators, summary.MOST_OPERATORS, summary.MOST_OPERATOR_BYTES, trace_steps),
         findings=_findings(diagnosis),
         outcomes=_outcomes(diagnosis),
         below_noise={item.rule: item.saving_share for item in reversed(diagnosis.below_noise)},
@@ -102,7 +83,7 @@ def _name(run: Run) -> str:
     return short_names([name])[name]
 
 
-def _blocked(diagnosis: Diagnosis, devices: Sequence[DeviceTimes], *, on_host: bool) -> str | None:
+def _blocked(diagnosis: Diagnosis, devices: Sequence[summary.DeviceTimes], *, on_host: bool) -> str | None:
     from traceanalyzer.diagnosis.verdict import blocker_of, has_unjudged_traces
 
     if on_host:
@@ -115,10 +96,10 @@ def _blocked(diagnosis: Diagnosis, devices: Sequence[DeviceTimes], *, on_host: b
     return None if blocker is None else f"{blocker.title.rstrip('.')} ({blocker.rule})"
 
 
-def _device_times(diagnosis: Diagnosis, device_steps: Sequence[Row]) -> list[DeviceTimes]:
+def _device_times(diagnosis: Diagnosis, device_steps: Sequence[Row]) -> list[summary.DeviceTimes]:
     steps = {(row["trace"], row["device"]): tuple(row["steps_ns"]) for row in device_steps}
     times = [
-        DeviceTimes(
+        summary.DeviceTimes(
             ledger.rank,
             ledger.device,
             ledger.window_ns,
@@ -131,7 +112,7 @@ def _device_times(diagnosis: Diagnosis, device_steps: Sequence[Row]) -> list[Dev
     return sorted(times, key=_place)
 
 
-def _host_times(steps: Sequence[Row], buckets: Sequence[Row]) -> list[DeviceTimes]:
+def _host_times(steps: Sequence[Row], buckets: Sequence[Row]) -> list[summary.DeviceTimes]:
     by_trace: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for row in steps:
         by_trace[(row["trace"], row["rank"])].append(row["dur_ns"])
@@ -139,29 +120,29 @@ def _host_times(steps: Sequence[Row], buckets: Sequence[Row]) -> list[DeviceTime
     for (trace, rank), marked in by_trace.items():
         kept = marked[1:] if len(marked) >= _WARM_UP_FROM else marked
         held = {row["bucket"]: row["dur_ns"] for row in buckets if row["trace"] == trace}
-        times.append(DeviceTimes(rank, None, sum(kept), len(kept), tuple(kept), held))
+        times.append(summary.DeviceTimes(rank, None, sum(kept), len(kept), tuple(kept), held))
     return sorted(times, key=_place)
 
 
-def _place(device: DeviceTimes) -> tuple[bool, int, int, int]:
+def _place(device: summary.DeviceTimes) -> tuple[bool, int, int, int]:
     return device.rank is None, device.rank or 0, device.device or 0, device.window_ns
 
 
-def _with_few_ledgers(devices: Sequence[DeviceTimes]) -> tuple[DeviceTimes, ...]:
+def _with_few_ledgers(devices: Sequence[summary.DeviceTimes]) -> tuple[summary.DeviceTimes, ...]:
     """Return devices of which only the slowest keep their buckets and steps, where there are many."""
     order = sorted(range(len(devices)), key=lambda at: (-bool(devices[at].step_count), -devices[at].step_ns, at))
     places = {at: place for place, at in enumerate(order)}
     return tuple(
         replace(
             device,
-            steps_ns=device.steps_ns[:MOST_STEPS] if places[at] < MOST_STEP_LISTS else (),
-            buckets=device.buckets if places[at] < MOST_LEDGERS else None,
+            steps_ns=device.steps_ns[: summary.MOST_STEPS] if places[at] < summary.MOST_STEP_LISTS else (),
+            buckets=device.buckets if places[at] < summary.MOST_LEDGERS else None,
         )
         for at, device in enumerate(devices)
     )
 
 
-def _steps_of_traces(diagnosis: Diagnosis, devices: Sequence[DeviceTimes], *, on_host: bool) -> int:
+def _steps_of_traces(diagnosis: Diagnosis, devices: Sequence[summary.DeviceTimes], *, on_host: bool) -> int:
     """Return the kept steps of every trace, added up: operators run once for all devices of a trace."""
     if on_host:
         return sum(max(device.step_count, 1) for device in devices) or 1
@@ -171,19 +152,21 @@ def _steps_of_traces(diagnosis: Diagnosis, devices: Sequence[DeviceTimes], *, on
     return sum(steps.values()) or 1
 
 
-def _run_times(diagnosis: Diagnosis) -> RunTimes | None:
+def _run_times(diagnosis: Diagnosis) -> summary.RunTimes | None:
     ledger = diagnosis.run_ledger
     if ledger is None:
         return None
-    return RunTimes(ledger.window_ns, ledger.step_count, {name: ns for name, ns in sorted(ledger.buckets) if ns})
+    return summary.RunTimes(
+        ledger.window_ns, ledger.step_count, {name: ns for name, ns in sorted(ledger.buckets) if ns}
+    )
 
 
-def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: int) -> NamedTimes:
-    named = [NamedTime(row["name"], row["class"], row["launch_count"], row["dur_ns"]) for row in rows]
+def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: int) -> summary.NamedTimes:
+    named = [summary.NamedTime(row["name"], row["class"], row["launch_count"], row["dur_ns"]) for row in rows]
     sizes = accumulate(_ROW_BYTES + len(json.dumps(row.name, ensure_ascii=False).encode()) for row in named)
     kept = min(most, sum(size <= most_bytes for size in sizes))
     rest = named[kept:]
-    return NamedTimes(
+    return summary.NamedTimes(
         tuple(named[:kept]),
         step_count,
         len(rest),
@@ -192,7 +175,7 @@ def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: in
     )
 
 
-def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
+def _findings(diagnosis: Diagnosis) -> tuple[summary.FindingSummary, ...]:
     from traceanalyzer.diagnosis.verdict import worth_share
 
     worst: dict[str, tuple[Finding, str]] = {}
@@ -207,7 +190,7 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
     for finding, status in worst.values():
         of_run = finding.run_saving_share is not None
         summaries.append(
-            FindingSummary(
+            summary.FindingSummary(
                 finding.rule,
                 finding.title,
                 finding.severity,
@@ -258,10 +241,10 @@ def _quality(diagnosis: Diagnosis) -> dict[str, str]:
 
 def _fingerprint(
     diagnosis: Diagnosis, facts: Sequence[Row], device_steps: Sequence[Row], *, on_host: bool
-) -> dict[str, Fact]:
+) -> dict[str, summary.Fact]:
     used = [row for row in facts if row["has_work"]]
     ranks = {row["rank"] for row in facts if row["rank"] is not None}
-    found: dict[str, Fact] = {
+    found: dict[str, summary.Fact] = {
         "gpu": _names(row["gpu"] for row in used),
         "vendor": _names(row["vendor"] or row["trace_vendor"] for row in used),
         "gpu_count": len(used),
@@ -311,7 +294,7 @@ Reopen = Callable[[Sequence[Path]], AbstractContextManager["Run"]]
 class RunCaptures:
     """The summaries of a run's captures, and in words which recordings are none."""
 
-    summaries: tuple[Summary, ...]
+    summaries: tuple[summary.Summary, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -350,13 +333,13 @@ def _files_of_recordings(run: Run, diagnosis: Diagnosis) -> list[tuple[Path, ...
     return [tuple(files[session]) for session in sorted(files)]
 
 
-Captures = str | Path | Summary
+Captures = str | Path | summary.Summary
 
 
 def diff(
     base: Captures | Sequence[Captures],
     new: Captures | Sequence[Captures],
-    options: CompareOptions = DEFAULT_COMPARE_OPTIONS,
+    options: summary.CompareOptions = summary.DEFAULT_COMPARE_OPTIONS,
 ) -> Diff:
     """Return what differs between two sides, each one capture or several: runs, files of summaries, or summaries.
 
@@ -366,14 +349,14 @@ def diff(
     return compare(load(base), load(new), options)
 
 
-def load(captures: Captures | Sequence[Captures]) -> list[Summary]:
+def load(captures: Captures | Sequence[Captures]) -> list[summary.Summary]:
     """Return the summaries of captures, in their order; each recording of a rank in a run is one."""
-    loaded: list[Summary] = []
-    for item in [captures] if isinstance(captures, str | Path | Summary) else captures:
-        if isinstance(item, Summary):
+    loaded: list[summary.Summary] = []
+    for item in [captures] if isinstance(captures, str | Path | summary.Summary) else captures:
+        if isinstance(item, summary.Summary):
             loaded.append(item)
-        elif is_summary_file(Path(item)):
-            loaded += read_summaries(Path(item))
+        elif summary.is_summary_file(Path(item)):
+            loaded += summary.read_summaries(Path(item))
         else:
             with open_run(item) as run:
                 loaded += captures_of(run, partial(_reopened, run)).summaries

@@ -16,16 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.writing import (
-    StoreWriter,
-    file_seal,
-    is_own_folder,
-    keyed_hash,
-    make_own_folder,
-    read_own,
-    read_own_text,
-    remove,
-)
+from traceanalyzer.store import writing
 
 CATALOG_NAME = "catalog.duckdb"
 _SHOWS = "catalog.txt"
@@ -34,7 +25,7 @@ _SHOWS = "catalog.txt"
 class CatalogFile:
     """The catalogue of one store."""
 
-    def __init__(self, writer: StoreWriter) -> None:
+    def __init__(self, writer: writing.StoreWriter) -> None:
         self._writer = writer
         self._file = writer.folder / CATALOG_NAME
         self._note = writer.folder / _SHOWS
@@ -45,13 +36,13 @@ class CatalogFile:
 
     def shows(self) -> str | None:
         """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
-        shows, _, looked_like = (read_own_text(self._note) or "").partition("\n")
-        return shows if looked_like and looked_like == file_seal(self._file, self._writer.key) else None
+        shows, _, looked_like = (writing.read_own_text(self._note) or "").partition("\n")
+        return shows if looked_like and looked_like == writing.file_seal(self._file, self._writer.key) else None
 
     def replace(self, shows: str, write: Callable[[Path], object]) -> None:
         """Write the catalogue, and remember which derived folder it shows."""
         self._writer.replace_file(self._file, write)
-        text = f"{shows}\n{file_seal(self._file, self._writer.key)}"
+        text = f"{shows}\n{writing.file_seal(self._file, self._writer.key)}"
         self._writer.replace_file(self._note, lambda file: file.write_text(text))
 
 
@@ -89,14 +80,14 @@ _MOST = 32
 class KeptAnswers:
     """Answers that are kept in a store."""
 
-    def __init__(self, writer: StoreWriter) -> None:
+    def __init__(self, writer: writing.StoreWriter) -> None:
         self._writer = writer
         self._folder = writer.folder / "answers"
 
     def get(self, question: str) -> bytes | None:
         """Return the answer that was kept to a question, None where there is none or it was changed since."""
         file = self._file(question)
-        written, _, answer = (read_own(file) or b"").partition(b"\n")
+        written, _, answer = (writing.read_own(file) or b"").partition(b"\n")
         return answer if written.decode(errors="replace") == self._seal(file, answer) else None
 
     def keep(self, question: str, answer: bytes) -> None:
@@ -107,18 +98,18 @@ class KeptAnswers:
         file = self._file(question)
         content = f"{self._seal(file, answer)}\n".encode() + answer
         with suppress(OSError, TraceAnalyzerError):
-            make_own_folder(self._folder)
+            writing.make_own_folder(self._folder)
             self._writer.replace_file(file, lambda fresh: fresh.write_bytes(content))
-            entries = self._folder.iterdir() if is_own_folder(self._folder) else ()
+            entries = self._folder.iterdir() if writing.is_own_folder(self._folder) else ()
             kept = [path for path in entries if _NAME.fullmatch(path.name)]
             for oldest in sorted(kept, key=_written_ns)[:-_MOST]:
-                remove(oldest)
+                writing.remove(oldest)
 
     def _file(self, question: str) -> Path:
-        return self._folder / f"{keyed_hash(question.encode(errors='surrogateescape'), self._writer.key)}.txt"
+        return self._folder / f"{writing.keyed_hash(question.encode(errors='surrogateescape'), self._writer.key)}.txt"
 
     def _seal(self, file: Path, answer: bytes) -> str:
-        return keyed_hash(file.name.encode() + answer, self._writer.key, size_bytes=16)
+        return writing.keyed_hash(file.name.encode() + answer, self._writer.key, size_bytes=16)
 
 
 def _written_ns(file: Path) -> int:

@@ -18,15 +18,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.process import unfinished
-from traceanalyzer.store.writing import (
-    NOT_A_FOLDER,
-    OWN_FOLDER_MODE,
-    is_own_file,
-    is_own_folder,
-    keyed_hash,
-    read_own,
-    read_own_text,
-)
+from traceanalyzer.store import writing
 
 MARK_NAME = "traceanalyzer-store.txt"
 PARTS = ("sources", "traces", "cards", "derived", "ranks", "answers", "scratch")
@@ -49,17 +41,17 @@ def claim_store(folder: Path, key: bytes) -> str | None:
     """
     try:
         if not os.path.lexists(folder):
-            folder.mkdir(mode=OWN_FOLDER_MODE, parents=True, exist_ok=True)
-        if not is_own_folder(folder):
-            return NOT_A_FOLDER
+            folder.mkdir(mode=writing.OWN_FOLDER_MODE, parents=True, exist_ok=True)
+        if not writing.is_own_folder(folder):
+            return writing.NOT_A_FOLDER
         if not is_marked(folder, key):
             if all(entry.name.startswith(MARK_NAME) or _is_store(entry, key) for entry in folder.iterdir()):
-                folder.chmod(OWN_FOLDER_MODE)
+                folder.chmod(writing.OWN_FOLDER_MODE)
                 _write_mark(folder, key)
             elif not is_marked(folder, key):  # read again: another command may have marked the folder since
                 return NOT_MADE_HERE
         parts = [folder / name for name in PARTS]
-        if not all(is_own_folder(part) for part in parts if os.path.lexists(part)):
+        if not all(writing.is_own_folder(part) for part in parts if os.path.lexists(part)):
             return NOT_MADE_HERE
         with tempfile.TemporaryFile(dir=folder):
             return None
@@ -69,11 +61,11 @@ def claim_store(folder: Path, key: bytes) -> str | None:
 
 def is_marked(folder: Path, key: bytes) -> bool:
     """Return whether a folder has this user's mark."""
-    return hmac.compare_digest((read_own_text(folder / MARK_NAME) or "").encode(), _mark(folder, key).encode())
+    return hmac.compare_digest((writing.read_own_text(folder / MARK_NAME) or "").encode(), _mark(folder, key).encode())
 
 
 def _is_store(entry: Path, key: bytes) -> bool:
-    return is_own_folder(entry) and is_marked(entry, key)
+    return writing.is_own_folder(entry) and is_marked(entry, key)
 
 
 def _write_mark(folder: Path, key: bytes) -> None:
@@ -90,7 +82,7 @@ def _mark(folder: Path, key: bytes) -> str:
     The file system's number for its device is left out: it differs between the machines of a cluster.
     """
     place = f"{os.lstat(folder).st_ino} ".encode() + os.fsencode(os.path.realpath(folder))
-    return f"{_MARK_TEXT}\n{keyed_hash(place, key, size_bytes=16)}\n"
+    return f"{_MARK_TEXT}\n{writing.keyed_hash(place, key, size_bytes=16)}\n"
 
 
 def user_key() -> bytes:
@@ -99,12 +91,12 @@ def user_key() -> bytes:
     for folder in folders:
         file = folder / _KEY_NAME
         with suppress(OSError):
-            folder.mkdir(mode=OWN_FOLDER_MODE, parents=True, exist_ok=True)
-            if not is_own_folder(folder):
+            folder.mkdir(mode=writing.OWN_FOLDER_MODE, parents=True, exist_ok=True)
+            if not writing.is_own_folder(folder):
                 continue
             if not os.path.lexists(file):
                 _write_key(file)
-            key = read_own(file)
+            key = writing.read_own(file)
             if key is None or len(key) != _KEY_BYTES:
                 raise TraceAnalyzerError(
                     "the key that marks stores as yours is damaged", file, "remove it; stores are then computed again"
@@ -135,8 +127,8 @@ def user_cache() -> Path | None:
     """Return the user's folder for stores that cannot lie beside their run; None when none can be written."""
     for folder in _user_folders("XDG_CACHE_HOME", ".cache"):
         with suppress(OSError):
-            folder.mkdir(mode=OWN_FOLDER_MODE, parents=True, exist_ok=True)
-            if is_own_folder(folder):
+            folder.mkdir(mode=writing.OWN_FOLDER_MODE, parents=True, exist_ok=True)
+            if writing.is_own_folder(folder):
                 with tempfile.TemporaryFile(dir=folder):
                     return folder
     return None
@@ -151,7 +143,7 @@ def kept_in_cache(kind: str, key: str, suffix: str, write: Callable[[Path], obje
     if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS or _BEGINS_PARAMETERS in str(cache):
         return None
     kept = cache / f"{kind}-{key}{suffix}"
-    if is_own_file(kept):
+    if writing.is_own_file(kept):
         return kept
     try:
         with tempfile.TemporaryDirectory(prefix="write-", dir=cache) as scratch, unfinished(Path(scratch)):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.store import writing
 from traceanalyzer.store.inputs import (
     DERIVED_SOURCES,
     TRACE_SOURCES,
@@ -41,17 +42,6 @@ from traceanalyzer.store.inputs import (
 )
 from traceanalyzer.store.kept_answers import CatalogFile, KeptAnswers, SourceRecord, parse_record
 from traceanalyzer.store.owner import user_key
-from traceanalyzer.store.writing import (
-    StoreError,
-    StoreWriter,
-    held,
-    is_own_folder,
-    is_sealed,
-    keyed_hash,
-    make_own_folder,
-    read_own_text,
-    remove,
-)
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
@@ -80,7 +70,7 @@ class Store:
         self.folder = folder.absolute()
         self.shared = shared
         self._key = user_key()
-        self._writer = StoreWriter(self.folder, self._key)
+        self._writer = writing.StoreWriter(self.folder, self._key)
         self.answers = KeptAnswers(self._writer)
         self.catalog = CatalogFile(self._writer)
 
@@ -138,7 +128,7 @@ class Store:
     def keep_failure(self, source: Path | RemoteObject, stamp: list[int]) -> None:
         """Remember that a file cannot be read, for as long as it looks the same."""
         file, text = self._failure_file(source), json.dumps(stamp)
-        make_own_folder(file.parent)
+        writing.make_own_folder(file.parent)
         self._writer.replace_file(file, lambda fresh: fresh.write_text(text))
         if self.shared is not None:
             self.shared.put_text(self._name(file), text)
@@ -146,7 +136,7 @@ class Store:
     def is_known_failure(self, source: Path | RemoteObject) -> bool:
         """Return whether a file could not be read, and looks the same since."""
         file = self._failure_file(source)
-        text = read_own_text(file) if self.shared is None else self.shared.text(self._name(file))
+        text = writing.read_own_text(file) if self.shared is None else self.shared.text(self._name(file))
         try:
             return bool(json.loads(text or "[]") == stamp_of(source))
         except (ValueError, RecursionError):
@@ -160,7 +150,7 @@ class Store:
         while not self.is_whole(target):
             if self.shared is not None:
                 what = "a worker published this, and it is damaged or gone"
-                raise StoreError(what, self.shared.url_of(self._name(target)), "run the command again")
+                raise writing.StoreError(what, self.shared.url_of(self._name(target)), "run the command again")
             if time.monotonic() > until_s:
                 hint = "give --store a folder that all workers share with this machine, under the same path"
                 raise TraceAnalyzerError("a worker wrote this, and it cannot be seen here", target, hint)
@@ -195,7 +185,7 @@ class Store:
         """Return the folder with a set of traces' attribution; `compute` fills it if it is not there."""
         if not self.is_whole(target):
             self._fill(target, traces, compute)
-            remove(self.folder / "ranks" / target.name)
+            writing.remove(self.folder / "ranks" / target.name)
         return target
 
     def has(self, target: Path) -> bool:
@@ -216,7 +206,7 @@ class Store:
 
     def is_here(self, target: Path) -> bool:
         """Return whether a folder lies on this machine and is what it was when it was written."""
-        return is_sealed(target, self._key)
+        return writing.is_sealed(target, self._key)
 
     def is_whole(self, target: Path) -> bool:
         """Return whether a folder of the store is there and is what it was when it was written.
@@ -247,9 +237,11 @@ class Store:
         `derived` is the name of the folder that it will be put into. The part `MATCHED` comes first, and who else wants
         it waits for who is first, as far as the file system has locks.
         """
-        folder = make_own_folder(make_own_folder(self.folder / "ranks") / derived)  # what is held has to be there
+        folder = writing.make_own_folder(
+            writing.make_own_folder(self.folder / "ranks") / derived
+        )  # what is held has to be there
         target = folder / name
-        with held(folder) if name == MATCHED else nullcontext():
+        with writing.held(folder) if name == MATCHED else nullcontext():
             was_there = self.is_whole(target)
             if not was_there:
                 self._fill(target, traces, compute)
@@ -275,7 +267,7 @@ class Store:
         count = self._writer.remove_abandoned()
         for ranks in self._entries("ranks"):
             if _DERIVED_NAME.fullmatch(ranks.name) and self.is_here(self.folder / "derived" / ranks.name):
-                remove(ranks)
+                writing.remove(ranks)
                 count += 1
         return count
 
@@ -298,7 +290,7 @@ class Store:
 
     def _read_source(self, source: Path | RemoteObject) -> SourceRecord | None:
         file = self._source_file(source)
-        record = parse_record(read_own_text(file))
+        record = parse_record(writing.read_own_text(file))
         if record is None and self.shared is not None and isinstance(source, Path):  # an object need not be hashed
             record = parse_record(self.shared.text(self._name(file)))
         return record
@@ -308,8 +300,8 @@ class Store:
     ) -> None:
         facts = SourceRecord(place_of(source), stamp, digest, target.name)
         file = self._source_file(source)
-        if parse_record(read_own_text(file)) != facts:
-            make_own_folder(file.parent)
+        if parse_record(writing.read_own_text(file)) != facts:
+            writing.make_own_folder(file.parent)
             self._writer.replace_file(file, lambda fresh: fresh.write_text(facts.text()))
         # Other machines know by it which tables are of a file, without hashing the file.
         if self.shared is not None and (is_new or isinstance(source, Path)):
@@ -317,19 +309,21 @@ class Store:
 
     def _forget(self, name: str) -> None:
         """Remove the tables of what a file held before, and all derived from them, unless a file still holds it."""
-        records = (parse_record(read_own_text(file)) for file in self._entries("sources"))
+        records = (parse_record(writing.read_own_text(file)) for file in self._entries("sources"))
         if any(record is not None and record.folder == name for record in records):
             return
-        remove(self.folder / "traces" / name)
+        writing.remove(self.folder / "traces" / name)
         for made in (*self._entries("derived"), *self._entries("ranks")):
             inner = MATCHED if made.parent.name == "ranks" else "."
-            origins = read_own_text(made / inner / _DERIVED_FROM) if _DERIVED_NAME.fullmatch(made.name) else None
-            if is_own_folder(made) and name in (origins or "").splitlines():
-                remove(made)
+            origins = (
+                writing.read_own_text(made / inner / _DERIVED_FROM) if _DERIVED_NAME.fullmatch(made.name) else None
+            )
+            if writing.is_own_folder(made) and name in (origins or "").splitlines():
+                writing.remove(made)
 
     def _entries(self, part: str) -> list[Path]:
         folder = self.folder / part
-        return list(folder.iterdir()) if is_own_folder(folder) else []
+        return list(folder.iterdir()) if writing.is_own_folder(folder) else []
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
@@ -339,7 +333,7 @@ class Store:
 
         The working copy of a shared store lies in the user's cache, and has the names that all machines give.
         """
-        return keyed_hash(text.encode(errors="surrogateescape"), self._key if self.shared is None else b"")
+        return writing.keyed_hash(text.encode(errors="surrogateescape"), self._key if self.shared is None else b"")
 
 
 def _relative(path: Path, root: Path) -> str:

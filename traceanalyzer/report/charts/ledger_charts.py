@@ -6,19 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.blocks import Bar
-from traceanalyzer.report.charts.svg import (
-    WIDE,
-    Svg,
-    drawing,
-    fitted,
-    label_on,
-    line,
-    part,
-    round_scale,
-    token_of,
-    words,
-    words_px,
-)
+from traceanalyzer.report.charts import svg
 from traceanalyzer.text.words import bucket_words, duration
 
 BAR_HEIGHT = 44
@@ -26,25 +14,25 @@ THIN_HEIGHT = 14
 PART_GAP_PX = 1.5
 
 
-def ledger_bar(bar: Bar, *, width: int = WIDE, thin: bool = False, alone: bool = False, fill: float = 1) -> Svg:
+def ledger_bar(bar: Bar, *, width: int = svg.WIDE, thin: bool = False, alone: bool = False, fill: float = 1) -> svg.Svg:
     """Return the parts as one bar over the `fill` of the width; parts too narrow for a pixel share the last ones."""
     height = THIN_HEIGHT if thin else BAR_HEIGHT
     whole = sum(item.size for item in bar.parts) or 1
     shapes, x = [], 0.0
     for item in bar.parts:
         span = item.size / whole * width * fill
-        token = token_of(item.key)
+        token = svg.token_of(item.key)
         title = f"{item.words} {', '.join(item.cells)}"
-        shapes.append(part(token, x, 0.5, span - min(PART_GAP_PX, span / 4), height - 1, title=title))
+        shapes.append(svg.part(token, x, 0.5, span - min(PART_GAP_PX, span / 4), height - 1, title=title))
         short = item.cells[-1]
         label = f"{item.words} {short}"
-        if not thin and words_px(label, 13, bold=True) + 24 <= span:
-            shapes.append(label_on(token, x + 12, height / 2 + 5, label))
-        elif not thin and words_px(short, 13, bold=True) + 14 <= span:
-            shapes.append(label_on(token, x + 8, height / 2 + 5, short))
+        if not thin and svg.words_px(label, 13, bold=True) + 24 <= span:
+            shapes.append(svg.label_on(token, x + 12, height / 2 + 5, label))
+        elif not thin and svg.words_px(short, 13, bold=True) + 14 <= span:
+            shapes.append(svg.label_on(token, x + 8, height / 2 + 5, short))
         x += span
     says = "; ".join(f"{item.words} {item.cells[-1]}" for item in bar.parts)
-    return drawing(width, height, says, shapes, alone=alone)
+    return svg.drawing(width, height, says, shapes, alone=alone)
 
 
 COLUMNS_HEIGHT = 190
@@ -69,26 +57,26 @@ class StepTime:
     dropped: str = ""
 
 
-def step_columns(steps: Sequence[StepTime], says: str, *, width: int = WIDE, alone: bool = False) -> Svg:
+def step_columns(steps: Sequence[StepTime], says: str, *, width: int = svg.WIDE, alone: bool = False) -> svg.Svg:
     """Return the steps in their order: compute at the bottom, those that do not count pale and with a star."""
     longest = max((step.dur_ns for step in steps), default=0) or 1
-    left = LEFT_PX if width == WIDE else 52
+    left = LEFT_PX if width == svg.WIDE else 52
     plot = COLUMNS_HEIGHT - FOOT_PX - 8
     shapes = _grid(longest, left, width, plot)
     if len(steps) > MOST_COLUMNS:
         shapes += _curve(steps, longest, left, width, plot)
     else:
         shapes += _columns(steps, longest, left, width, plot)
-    return drawing(width, COLUMNS_HEIGHT, says, shapes, alone=alone)
+    return svg.drawing(width, COLUMNS_HEIGHT, says, shapes, alone=alone)
 
 
 def _grid(longest: int, left: int, width: int, plot: int) -> list[str]:
     shapes = []
-    for value in round_scale(longest):
+    for value in svg.round_scale(longest):
         y = 8 + plot * (1 - value / longest)
         shapes += [
-            line(left, y, width, y),
-            words(left - 8, y + 4, axis_words(value), tone="dim", anchor="end", size=12),
+            svg.line(left, y, width, y),
+            svg.words(left - 8, y + 4, axis_words(value), tone="dim", anchor="end", size=12),
         ]
     return shapes
 
@@ -117,10 +105,12 @@ def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plo
             y -= height
             title = f"step {step.step}: {bucket_words(bucket)} {duration(dur_ns)} of {duration(step.dur_ns)}"
             title += f", not counted: {step.dropped}" if faint else ""
-            shapes.append(part(token_of(bucket), x, y, slot - gap, height, title=title, faint=faint))
+            shapes.append(svg.part(svg.token_of(bucket), x, y, slot - gap, height, title=title, faint=faint))
         if at % every == 0:
             name = f"{step.step}{'*' if faint else ''}"
-            shapes.append(words(x + (slot - gap) / 2, COLUMNS_HEIGHT - 5, name, tone="dim", anchor="middle", size=12))
+            shapes.append(
+                svg.words(x + (slot - gap) / 2, COLUMNS_HEIGHT - 5, name, tone="dim", anchor="middle", size=12)
+            )
     return shapes
 
 
@@ -147,9 +137,9 @@ def _curve(steps: Sequence[StepTime], longest: int, left: int, width: int, plot:
         if steps[at].dur_ns > (1 + SLOW_SHARE) * median and all(abs(x - other) >= NAME_PX for other in named):
             named.append(x)
             y = 8 + plot * (1 - steps[at].dur_ns / longest)
-            shapes.append(words(min(x + 3, width - 40), max(y - 2, 11), str(steps[at].step), tone="bad", size=11))
-    shapes += [words(left, COLUMNS_HEIGHT - 5, str(steps[0].step), tone="dim", size=12)]
-    shapes += [words(width, COLUMNS_HEIGHT - 5, str(steps[-1].step), tone="dim", anchor="end", size=12)]
+            shapes.append(svg.words(min(x + 3, width - 40), max(y - 2, 11), str(steps[at].step), tone="bad", size=11))
+    shapes += [svg.words(left, COLUMNS_HEIGHT - 5, str(steps[0].step), tone="dim", size=12)]
+    shapes += [svg.words(width, COLUMNS_HEIGHT - 5, str(steps[-1].step), tone="dim", anchor="end", size=12)]
     return shapes
 
 
@@ -174,9 +164,9 @@ class Drop:
     remark: str
 
 
-def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE, alone: bool = False) -> Svg:
+def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = svg.WIDE, alone: bool = False) -> svg.Svg:
     """Return a row for today and one a fix: what is left, what this fix saves, the time after it."""
-    narrow = width < WIDE
+    narrow = width < svg.WIDE
     row = ROW_PX + 22 if narrow else ROW_PX
     left, columns = (0.0, [0.0]) if narrow else _margins((now, *drops))
     longest = max([now.left_ns, *(drop.left_ns + max(drop.saving_ns, 0) for drop in drops), 1])
@@ -188,40 +178,40 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE,
         kept = min(drop.left_ns, drop.left_ns + drop.saving_ns) if at else drop.left_ns
         data = f'data-rule="{drop.name}" data-ns="{drop.saving_ns}" data-left-ns="{drop.left_ns}"' if at else ""
         title = f"{drop.name}: {drop.time} left, {drop.saves} {drop.remark}".strip()
-        shapes.append(part("left", left, top, max(kept * scale, 1), BAR_PX, title=title, data=data))
+        shapes.append(svg.part("left", left, top, max(kept * scale, 1), BAR_PX, title=title, data=data))
         if at and drop.saving_ns:
             token = "saved" if drop.saving_ns > 0 else "slower"
             span = max(abs(drop.saving_ns) * scale, 1.5)
-            shapes.append(part(token, left + kept * scale, top, span, BAR_PX, title=title))
+            shapes.append(svg.part(token, left + kept * scale, top, span, BAR_PX, title=title))
         if at < len(drops):
             x = left + drop.left_ns * scale
-            shapes.append(line(x, top + BAR_PX, x, top + row, tone="dim", dashed=True))
+            shapes.append(svg.line(x, top + BAR_PX, x, top + row, tone="dim", dashed=True))
         shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, left, columns, y + row / 2 + 5, width)
-    return drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
+    return svg.drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
 
 
 def _margins(drops: Sequence[Drop]) -> tuple[float, list[float]]:
     """Return the room for the names at the left, and for times, savings and remarks at the right."""
-    left = max(words_px(drop.name, 13) for drop in drops) + 18
-    times = max(words_px(drop.time, 13) for drop in drops) + WORDS_GAP_PX
-    savings = max(words_px(drop.saves, 13, bold=True) for drop in drops) + WORDS_GAP_PX
-    remarks = max(words_px(drop.remark, REMARK_SIZE) for drop in drops)
+    left = max(svg.words_px(drop.name, 13) for drop in drops) + 18
+    times = max(svg.words_px(drop.time, 13) for drop in drops) + WORDS_GAP_PX
+    savings = max(svg.words_px(drop.saves, 13, bold=True) for drop in drops) + WORDS_GAP_PX
+    remarks = max(svg.words_px(drop.remark, REMARK_SIZE) for drop in drops)
     return min(left, MOST_NAMES_PX), [times, savings, min(remarks, MOST_REMARK_PX)]
 
 
 def _wide_words(drop: Drop, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
     times, _, remarks = columns
     return [
-        words(left - WORDS_GAP_PX, y, fitted(drop.name, left - WORDS_GAP_PX), anchor="end"),
-        words(width - sum(columns) + times - WORDS_GAP_PX, y, drop.time, anchor="end"),
-        words(width - remarks - WORDS_GAP_PX, y, drop.saves, bold=True, anchor="end"),
-        words(width - remarks, y, fitted(drop.remark, remarks, REMARK_SIZE), tone="dim", size=REMARK_SIZE),
+        svg.words(left - WORDS_GAP_PX, y, svg.fitted(drop.name, left - WORDS_GAP_PX), anchor="end"),
+        svg.words(width - sum(columns) + times - WORDS_GAP_PX, y, drop.time, anchor="end"),
+        svg.words(width - remarks - WORDS_GAP_PX, y, drop.saves, bold=True, anchor="end"),
+        svg.words(width - remarks, y, svg.fitted(drop.remark, remarks, REMARK_SIZE), tone="dim", size=REMARK_SIZE),
     ]
 
 
 def _narrow_words(drop: Drop, y: float, width: int) -> list[str]:
     return [
-        words(0, y + 16, fitted(drop.name, width - 170)),
-        words(width - 70, y + 16, drop.time, anchor="end"),
-        words(width, y + 16, drop.saves, bold=True, anchor="end"),
+        svg.words(0, y + 16, svg.fitted(drop.name, width - 170)),
+        svg.words(width - 70, y + 16, drop.time, anchor="end"),
+        svg.words(width, y + 16, drop.saves, bold=True, anchor="end"),
     ]

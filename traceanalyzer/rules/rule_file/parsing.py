@@ -11,34 +11,8 @@ from typing import Any
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import suggestion
 from traceanalyzer.metrics import sources_in
+from traceanalyzer.rules.rule_file import model
 from traceanalyzer.rules.rule_file.document import YamlDocument
-from traceanalyzer.rules.rule_file.model import (
-    AUTO,
-    CLAIMED,
-    CONFIDENCES,
-    DEVICE,
-    EFFORTS,
-    EXPLANATION,
-    FINDING,
-    FINDINGS,
-    HOST,
-    KINDS,
-    QUALITY,
-    RUN,
-    SCOPES,
-    STATES,
-    STATUSES,
-    TRACE,
-    Abstention,
-    Claims,
-    ConfidenceDrop,
-    EvidenceQuery,
-    Mistake,
-    Param,
-    Rule,
-    RuleFix,
-    RuleTest,
-)
 from traceanalyzer.rules.rule_file.sql_text import swallowed_if_folded
 from traceanalyzer.rules.rule_file.template import template_fields, with_name
 
@@ -49,22 +23,8 @@ REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tes
 KEYS = {
     "": (
         *REQUIRED,
-        *(
-            "kind",
-            "scope",
-            "severity",
-            "status",
-            "blocks",
-            "requires",
-            "params",
-            "select",
-            "abstain",
-            "clear_without",
-            "claims",
-            "removes",
-            "op_saving",
-        ),
-        *("confidence", "lower", "evidence", "refines", "attaches_to"),
+        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "select", "abstain", "clear_without"),
+        *("claims", "removes", "op_saving", "confidence", "lower", "evidence", "refines", "attaches_to"),
     ),
     "params": ("default", "why", "min", "max", "unit"),
     "abstain": ("when", "reason", "detail"),
@@ -79,7 +39,7 @@ DEFAULT_SELECT = "SELECT * FROM bound"
 _NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity", "clear_without")
 
 
-def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
+def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[model.Rule | None, list[model.Mistake]]:
     """Return the rule of a file and every mistake in it; with `tests`, a rule without tests is one.
 
     A rule with mistakes holds what could be read of it, and empty text for the rest, so that this can be checked
@@ -97,30 +57,30 @@ class _Parser:
     def __init__(self, document: YamlDocument, required: tuple[str, ...]) -> None:
         self.document = document
         self.required = required
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[model.Mistake] = []
 
-    def rule(self) -> Rule:
+    def rule(self) -> model.Rule:
         top = self.document.values
         self._check_keys("", top)
         for key in self.required:
             if key not in top:
                 self._mistake("", f"the key '{key}' is missing")
-        kind = self._choice("kind", top.get("kind", FINDING), KINDS)
+        kind = self._choice("kind", top.get("kind", model.FINDING), model.KINDS)
         params = self._params(top.get("params", {}))
         claims = self._claims(top.get("claims", []))
-        rule = Rule(
+        rule = model.Rule(
             id=self._id(top.get("id")),
             title=self._text("title", top.get("title")),
             kind=kind,
-            scope=self._scope(kind, top.get("scope", DEVICE)),
-            severity=self._severity(kind, top.get("severity", AUTO)),
-            status=self._choice("status", top.get("status", STATUSES[0]), STATUSES),
+            scope=self._scope(kind, top.get("scope", model.DEVICE)),
+            severity=self._severity(kind, top.get("severity", model.AUTO)),
+            status=self._choice("status", top.get("status", model.STATUSES[0]), model.STATUSES),
             blocks=self._blocks(kind, top),
             requires=self._texts("requires", top.get("requires", [])),
             params=params,
             select=self._sql("select", top.get("select", DEFAULT_SELECT)),
             abstain=tuple(
-                Abstention(
+                model.Abstention(
                     self._sql(f"{key}.when", item.get("when")),
                     str(item.get("reason")),
                     self._template(f"{key}.detail", item["detail"]) if "detail" in item else None,
@@ -131,13 +91,13 @@ class _Parser:
             clear_without=self._sql("clear_without", top["clear_without"]) if "clear_without" in top else None,
             claims=claims,
             removes=self._removes(top, claims),
-            removes_claimed=top.get("removes") == CLAIMED,
+            removes_claimed=top.get("removes") == model.CLAIMED,
             op_saving=self._sql("op_saving", top["op_saving"]) if "op_saving" in top else None,
-            confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
+            confidence=self._choice("confidence", top.get("confidence", "high"), model.CONFIDENCES),
             lower=tuple(
-                ConfidenceDrop(
+                model.ConfidenceDrop(
                     self._condition(f"{key}.when", item.get("when")),
-                    self._choice(f"{key}.to", item.get("to"), CONFIDENCES),
+                    self._choice(f"{key}.to", item.get("to"), model.CONFIDENCES),
                     str(item.get("because")),
                 )
                 for key, item in self._items("lower", ("when", "to", "because"))
@@ -145,7 +105,7 @@ class _Parser:
             message=self._template("message", top.get("message")),
             why=self._text("why", top.get("why")),
             evidence=tuple(
-                EvidenceQuery(
+                model.EvidenceQuery(
                     self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
                 )
                 for key, item in self._items("evidence", ("title", "select"))
@@ -161,7 +121,7 @@ class _Parser:
         return replace(rule, reads=tuple(sources_in(rule.sql)))
 
     def _mistake(self, key: str, what: str, hint: str | None = None) -> None:
-        self.mistakes.append(Mistake(self.document.path, self.document.line(key), what, hint))
+        self.mistakes.append(model.Mistake(self.document.path, self.document.line(key), what, hint))
 
     def _check_keys(self, key: str, values: Mapping[str, Any], kind: str = "") -> None:
         for name in values:
@@ -230,7 +190,7 @@ class _Parser:
         return value
 
     def _attaches_to(self, kind: str, top: Mapping[str, Any]) -> tuple[str, ...]:
-        if kind != EXPLANATION:
+        if kind != model.EXPLANATION:
             if "attaches_to" in top:
                 self._mistake("attaches_to", "only an explanation is attached to findings", "add 'kind: explanation'")
             return ()
@@ -242,19 +202,19 @@ class _Parser:
         return self._texts("attaches_to", top.get("attaches_to", []))
 
     def _severity(self, kind: str, value: Any) -> str:
-        if kind == QUALITY and value == AUTO:
+        if kind == model.QUALITY and value == model.AUTO:
             self._mistake("severity", "a quality rule says its severity: note, warning or blocker")
         text = self._text("severity", value)
-        if re.fullmatch(r"[a-z]+", text) and text not in (*SEVERITIES, AUTO):
-            self._mistake("severity", f"unknown severity: {text}", suggestion(text, (*SEVERITIES, AUTO)))
+        if re.fullmatch(r"[a-z]+", text) and text not in (*SEVERITIES, model.AUTO):
+            self._mistake("severity", f"unknown severity: {text}", suggestion(text, (*SEVERITIES, model.AUTO)))
         return text
 
     def _scope(self, kind: str, value: Any) -> str:
-        if value == (HOST if kind == QUALITY else TRACE):
+        if value == (model.HOST if kind == model.QUALITY else model.TRACE):
             self._mistake("scope", f"a rule of kind '{kind}' has no scope '{value}'")
-        return self._choice("scope", value, SCOPES)
+        return self._choice("scope", value, model.SCOPES)
 
-    def _params(self, value: Any) -> dict[str, Param]:
+    def _params(self, value: Any) -> dict[str, model.Param]:
         if not isinstance(value, dict):
             self._mistake("params", "'params' must be a mapping of names to {default, why}")
             return {}
@@ -272,33 +232,33 @@ class _Parser:
                 self._mistake(key, f"the default of '{name}' must be a number, text or true/false")
                 default = 0
             why = str(item.get("why"))
-            params[name] = Param(name, default, why, item.get("min"), item.get("max"), item.get("unit"))
+            params[name] = model.Param(name, default, why, item.get("min"), item.get("max"), item.get("unit"))
         return params
 
     def _blocks(self, kind: str, top: Mapping[str, Any]) -> str:
-        if "blocks" in top and kind != QUALITY:
+        if "blocks" in top and kind != model.QUALITY:
             self._mistake("blocks", "only a quality rule blocks others")
-        return self._choice("blocks", top.get("blocks", FINDINGS), (FINDINGS, RUN))
+        return self._choice("blocks", top.get("blocks", model.FINDINGS), (model.FINDINGS, model.RUN))
 
-    def _removes(self, top: Mapping[str, Any], claims: Claims) -> tuple[str, ...]:
+    def _removes(self, top: Mapping[str, Any], claims: model.Claims) -> tuple[str, ...]:
         if top.get("removes") == "none":
             return ()
-        if top.get("removes") == CLAIMED:
+        if top.get("removes") == model.CLAIMED:
             if claims.where is None or not all(cause.startswith("host.") for cause in claims.causes):
-                self._mistake("removes", f"'{CLAIMED}' needs 'claims' of host causes with a 'where'")
+                self._mistake("removes", f"'{model.CLAIMED}' needs 'claims' of host causes with a 'where'")
             return claims.causes
         return self._texts("removes", top["removes"]) if "removes" in top else claims.causes
 
-    def _claims(self, value: Any) -> Claims:
+    def _claims(self, value: Any) -> model.Claims:
         if value == "none":
-            return Claims()
+            return model.Claims()
         if isinstance(value, str | list):
-            return Claims(causes=self._texts("claims", value))
+            return model.Claims(causes=self._texts("claims", value))
         if not isinstance(value, dict):
             self._mistake("claims", "'claims' must be causes of the ledger, or {causes, where} or {compute_ops}")
-            return Claims()
+            return model.Claims()
         self._check_keys("claims", value, "claims")
-        return Claims(
+        return model.Claims(
             causes=self._texts("claims.causes", value.get("causes", [])),
             where=self._sql("claims.where", value["where"]) if "where" in value else None,
             compute_ops=self._sql("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
@@ -308,7 +268,7 @@ class _Parser:
     def _charged_to(self, claims: Mapping[str, Any]) -> str | None:
         if "charged_to" not in claims:
             return None
-        if self.document.values.get("scope") != RUN:
+        if self.document.values.get("scope") != model.RUN:
             self._mistake("claims.charged_to", "only a rule with 'scope: run' charges time to another rank")
         return self._choice("claims.charged_to", claims["charged_to"], ("blame_rank",))
 
@@ -321,7 +281,7 @@ class _Parser:
             return ""
         return text
 
-    def _fixes(self) -> tuple[RuleFix, ...]:
+    def _fixes(self) -> tuple[model.RuleFix, ...]:
         fixes = []
         for key, item in self._items("fixes", ("text",)):
             code, lang = item.get("code"), str(item.get("lang", "python"))
@@ -331,11 +291,11 @@ class _Parser:
                 what = f"YAML takes '{_shortened(self.document.cut[f'{key}.code'])}' for a comment of the file"
                 self._mistake(f"{key}.code", what, "write the snippet after '|'")
             fixes.append(
-                RuleFix(
+                model.RuleFix(
                     text=self._text(f"{key}.text", item.get("text")),
                     code=None if code is None else str(code).strip("\n"),
                     lang=lang,
-                    effort=self._choice(f"{key}.effort", item.get("effort", "code"), EFFORTS),
+                    effort=self._choice(f"{key}.effort", item.get("effort", "code"), model.EFFORTS),
                     when=self._condition(f"{key}.when", item["when"]) if "when" in item else None,
                     names=self._names(f"{key}.names", item),
                 )
@@ -370,17 +330,17 @@ class _Parser:
                 self._mistake(f"references.{index}", f"a reference is an https address: {reference}")
         return references
 
-    def _tests(self) -> tuple[RuleTest, ...]:
+    def _tests(self) -> tuple[model.RuleTest, ...]:
         tests = []
         for key, item in self._items("tests", ("name", "expect")):
             expect = item.get("expect")
-            if not isinstance(expect, dict) or expect.get("state") not in STATES:
-                self._mistake(f"{key}.expect", f"'expect' needs a state: {', '.join(STATES)}")
+            if not isinstance(expect, dict) or expect.get("state") not in model.STATES:
+                self._mistake(f"{key}.expect", f"'expect' needs a state: {', '.join(model.STATES)}")
                 continue
             if "sim" not in item and "tables" not in item:
                 self._mistake(key, "a test needs 'sim' (a workload) or 'tables' (literal rows)")
             tests.append(
-                RuleTest(
+                model.RuleTest(
                     name=str(item.get("name")),
                     line=self.document.line(key),
                     expect=expect,

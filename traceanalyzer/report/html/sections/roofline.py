@@ -7,20 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.report.charts.svg import (
-    FILLS,
-    GROUND,
-    NARROW,
-    OUTLINES,
-    WIDE,
-    Svg,
-    drawing,
-    escaped,
-    family_of,
-    line,
-    words,
-    words_px,
-)
+from traceanalyzer.report.charts import svg
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
 from traceanalyzer.report.html.document import Part, filled, shown_name
 from traceanalyzer.report.html.sections.tables import PageColumn, table_markup
@@ -65,13 +52,13 @@ class Roof:
 
 
 def roofline(
-    points: Sequence[RooflinePoint], roofs: Sequence[Roof], memory_gb_per_s: float, says: str, *, width: int = WIDE
-) -> Svg:
+    points: Sequence[RooflinePoint], roofs: Sequence[Roof], memory_gb_per_s: float, says: str, *, width: int = svg.WIDE
+) -> svg.Svg:
     """Return the operators under the roofs, both axes in powers of ten; the area of a mark is its share of the time.
 
     Circles are operators below the roof of compute, squares those below the roof of memory.
     """
-    left = 76 if width == WIDE else 56
+    left = 76 if width == svg.WIDE else 56
     ridges = [roof.tflops * 1000 / memory_gb_per_s for roof in roofs]
     xs = [point.flops_per_byte for point in points] + ridges
     ys = [point.tflops for point in points] + [roof.tflops for roof in roofs]
@@ -90,18 +77,18 @@ def roofline(
     for roof in sorted(roofs, key=lambda roof: roof.tflops):
         ridge = max(roof.tflops * 1000 / memory_gb_per_s, 10.0**first_x)
         height = y(roof.tflops)
-        shapes.append(line(x(ridge), height, width - RIGHT_PX, height, tone="bad"))
+        shapes.append(svg.line(x(ridge), height, width - RIGHT_PX, height, tone="bad"))
         label = f"{roof.name} {roof.tflops:,.0f} TFLOP/s"
-        names.append(words(width - RIGHT_PX - 4, height - 5, label, anchor="end", size=_NAME_SIZE))
-        taken.append((width - RIGHT_PX - 4 - words_px(label, _NAME_SIZE), height - 16, float(width), height))
+        names.append(svg.words(width - RIGHT_PX - 4, height - 5, label, anchor="end", size=_NAME_SIZE))
+        taken.append((width - RIGHT_PX - 4 - svg.words_px(label, _NAME_SIZE), height - 16, float(width), height))
     top = max((roof.tflops for roof in roofs), default=10.0**last_y)
     start = max(10.0**first_x, 10.0**first_y * 1000 / memory_gb_per_s)
     end = min(top * 1000 / memory_gb_per_s, 10.0**last_x)
     if start < end:
         low, high = y(start * memory_gb_per_s / 1000), y(end * memory_gb_per_s / 1000)
-        shapes.append(line(x(start), low, x(end), high, tone="text", dashed=True))
+        shapes.append(svg.line(x(start), low, x(end), high, tone="text", dashed=True))
     shapes += [*_marks(points, x, y, width, taken), _halo(names)]
-    return drawing(width, HEIGHT, says, shapes)
+    return svg.drawing(width, HEIGHT, says, shapes)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -116,18 +103,20 @@ def _axes(
     shapes = []
     for power in range(math.ceil(across[0]), math.floor(across[1]) + 1):
         at = x(10.0**power)
-        shapes.append(line(at, TOP_PX, at, HEIGHT - FOOT_PX))
+        shapes.append(svg.line(at, TOP_PX, at, HEIGHT - FOOT_PX))
         anchor = "end" if at > width - _TICK_PX else "middle"
-        shapes.append(words(at, HEIGHT - FOOT_PX + 15, f"{10.0**power:,g}", tone="dim", anchor=anchor, size=11))
+        shapes.append(svg.words(at, HEIGHT - FOOT_PX + 15, f"{10.0**power:,g}", tone="dim", anchor=anchor, size=11))
     for power in range(math.ceil(up[0]), math.floor(up[1]) + 1):
         at = y(10.0**power)
-        shapes.append(line(left, at, width - RIGHT_PX, at))
-        shapes.append(words(left - 6, at + 4, f"{10.0**power:,g}", tone="dim", anchor="end", size=11))
+        shapes.append(svg.line(left, at, width - RIGHT_PX, at))
+        shapes.append(svg.words(left - 6, at + 4, f"{10.0**power:,g}", tone="dim", anchor="end", size=11))
     middle = (left + width - RIGHT_PX) / 2
     shapes.append(
-        words(middle, HEIGHT - 6, "operations for each byte that has to be moved", tone="dim", anchor="middle", size=12)
+        svg.words(
+            middle, HEIGHT - 6, "operations for each byte that has to be moved", tone="dim", anchor="middle", size=12
+        )
     )
-    return [*shapes, words(0, 10, "TFLOP/s", tone="dim", size=11)]
+    return [*shapes, svg.words(0, 10, "TFLOP/s", tone="dim", size=11)]
 
 
 def _marks(points: Sequence[RooflinePoint], x: _Scale, y: _Scale, width: int, taken: Sequence[_Box]) -> list[str]:
@@ -145,14 +134,14 @@ def _marks(points: Sequence[RooflinePoint], x: _Scale, y: _Scale, width: int, ta
     for point, (x1, y1, x2, y2) in zip(points, marks, strict=True):
         if point.name in named or len(named) == MOST_NAMED:
             continue
-        room, middle = words_px(point.name, _NAME_SIZE), (y1 + y2) / 2
+        room, middle = svg.words_px(point.name, _NAME_SIZE), (y1 + y2) / 2
         for start, foot in ((x2 + 4, middle + 4), (x1 - 4 - room, middle + 4), (x1, y1 - 4), (x1, y2 + 13)):
             box = (start, foot - 10, start + room, foot + 2)
             inside = start > 0 and start + room < width and foot - 10 > TOP_PX and foot < HEIGHT - FOOT_PX
             if inside and not any(_meet(box, other) for other in boxes):
                 boxes.append(box)
                 named.add(point.name)
-                names.append(words(start, foot, point.name, size=_NAME_SIZE))
+                names.append(svg.words(start, foot, point.name, size=_NAME_SIZE))
                 break
     return [*shapes, _halo(names)]
 
@@ -163,16 +152,18 @@ def _meet(one: _Box, other: _Box) -> bool:
 
 def _halo(names: Sequence[str]) -> str:
     """Put words on a rim of the ground, so that lines and marks do not run through them."""
-    return f'<g class="halo" stroke="{GROUND["ground"][0]}" stroke-width="3" paint-order="stroke">{"".join(names)}</g>'
+    return (
+        f'<g class="halo" stroke="{svg.GROUND["ground"][0]}" stroke-width="3" paint-order="stroke">{"".join(names)}</g>'
+    )
 
 
 def _mark(point: RooflinePoint, x: float, y: float, radius: float) -> str:
     token = _TOKENS[point.roof]
     look = (
-        f'class="f-{token}" fill="{FILLS[token][0]}" fill-opacity=".75" stroke="{OUTLINES[family_of(token)][0]}" '
-        'stroke-width=".8"'
+        f'class="f-{token}" fill="{svg.FILLS[token][0]}" fill-opacity=".75" '
+        f'stroke="{svg.OUTLINES[svg.family_of(token)][0]}" stroke-width=".8"'
     )
-    title = f"<title>{escaped(point.tooltip)}</title>"
+    title = f"<title>{svg.escaped(point.tooltip)}</title>"
     if point.roof == "compute":
         return f'<circle {look} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">{title}</circle>'
     side = radius * math.sqrt(math.pi)
@@ -262,8 +253,8 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
     if len(rows) > len(placed):
         caption += f" Not drawn: {counted(len(rows) - len(placed), 'operator')} that only move data."
     return {
-        "wide": roofline(points, lines, memory, says, width=WIDE),
-        "narrow": roofline(points, lines, memory, says, width=NARROW),
+        "wide": roofline(points, lines, memory, says, width=svg.WIDE),
+        "narrow": roofline(points, lines, memory, says, width=svg.NARROW),
         "caption": caption,
     }
 
