@@ -17,17 +17,7 @@ if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.scan import WhatIf
     from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute, compute, match
 
-__all__ = [
-    "READS",
-    "AttributionOptions",
-    "Bounds",
-    "Matched",
-    "RankTables",
-    "WhatIf",
-    "attribute",
-    "compute",
-    "match",
-]
+__all__ = ["READS", "AttributionOptions", "Bounds", "Matched", "RankTables", "WhatIf", "attribute", "compute", "match"]
 
 # Imported on first use: a run whose tables are stored needs none of the code that computes them.
 _MODULES = {

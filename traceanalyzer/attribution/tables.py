@@ -304,11 +304,7 @@ def _lead_events(device: AttributedDevice) -> _Columns:
 
 def _lead_costs(device: AttributedDevice) -> _Columns:
     position, code = np.nonzero(device.events.costs)
-    return {
-        "position": position,
-        "cause": named(code, HOST),
-        "cost_ns": device.events.costs[position, code],
-    }
+    return {"position": position, "cause": named(code, HOST), "cost_ns": device.events.costs[position, code]}
 
 
 def _lead_needs(device: AttributedDevice) -> _Columns:

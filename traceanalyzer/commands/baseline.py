@@ -39,12 +39,7 @@ def baseline() -> None:
 @force_option
 @summary_options
 def write(
-    file: Path,
-    runs: tuple[Path | Location, ...],
-    add: bool,
-    label: str | None,
-    keep: int | None,
-    opening: RunOptions,
+    file: Path, runs: tuple[Path | Location, ...], add: bool, label: str | None, keep: int | None, opening: RunOptions
 ) -> None:
     """Write each RUN, a capture, as a line of FILE that `diff` takes; without a RUN, show what FILE holds.
 

@@ -251,9 +251,7 @@ class Bounds(Struct, frozen=True, dict=True):
         return next((device.abstains for device in self.devices.values() if device.abstains), None)
 
     def what_ifs(
-        self,
-        removed: frozenset[str] | Mapping[int, frozenset[str]],
-        savings: Mapping[Place, Savings] | None = None,
+        self, removed: frozenset[str] | Mapping[int, frozenset[str]], savings: Mapping[Place, Savings] | None = None
     ) -> dict[Place, WhatIf]:
         """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
         by_place = {}

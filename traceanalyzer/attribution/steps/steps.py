@@ -298,9 +298,7 @@ def _chosen(step: DeviceStep, is_chosen: bool) -> DeviceStep:
     if step.start is None or step.end == step.start:
         return step
     return replace(
-        step,
-        drop_reason=None if is_chosen else NOT_CHOSEN,
-        leads_in_from=step.leads_in_from if is_chosen else None,
+        step, drop_reason=None if is_chosen else NOT_CHOSEN, leads_in_from=step.leads_in_from if is_chosen else None
     )
 
 

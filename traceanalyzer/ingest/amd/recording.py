@@ -92,12 +92,7 @@ class AmdDefects(Defects):
     kinds = KINDS
 
 
-_KINDS = {
-    "HOST_TO_DEVICE": "HtoD",
-    "DEVICE_TO_HOST": "DtoH",
-    "DEVICE_TO_DEVICE": "DtoD",
-    "HOST_TO_HOST": "HtoH",
-}
+_KINDS = {"HOST_TO_DEVICE": "HtoD", "DEVICE_TO_HOST": "DtoH", "DEVICE_TO_DEVICE": "DtoD", "HOST_TO_HOST": "HtoH"}
 _PREFIX = "MEMORY_COPY_"
 
 

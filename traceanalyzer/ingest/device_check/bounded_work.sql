@@ -18,28 +18,24 @@ WITH in_order AS (
 of_devices AS (
     SELECT device, start_ns, end_ns
     FROM device_waits
-    WHERE stream IS NULL
-        AND device IS NOT NULL
+    WHERE stream IS NULL AND device IS NOT NULL
 ),
 of_streams AS (
     SELECT device, stream, start_ns, end_ns
     FROM device_waits
-    WHERE stream IS NOT NULL
-        AND device IS NOT NULL
+    WHERE stream IS NOT NULL AND device IS NOT NULL
 ),
 returns AS (
     SELECT work.op_id, least(of_devices.end_ns, of_streams.end_ns) AS end_ns
     FROM (SELECT op_id, device, stream, call_end_ns FROM device_work) AS work
-    ASOF LEFT JOIN of_devices
-        ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
+    ASOF LEFT JOIN of_devices ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
     ASOF LEFT JOIN of_streams
         ON of_streams.device = work.device AND of_streams.stream = work.stream AND of_streams.start_ns >= work.call_end_ns
 )
 -- Few columns are sorted, for whole rows take three times as long.
 SELECT
     work.*,
-    next_ns,
-    next_end_ns,
+    next_ns, next_end_ns,
     least(returns.end_ns, CASE WHEN is_read_back THEN call_end_ns END) AS returned_ns
 FROM device_work AS work
 JOIN in_order USING (op_id)

@@ -15,5 +15,4 @@ SELECT
     CAST(quantile_disc(delay_ns, 0.25) AS BIGINT),
     CAST(quantile_disc(returned_ns, 0.25) AS BIGINT)
 FROM placed
-WHERE idle_ns > $idle_ns
-    AND delay_ns IS NOT NULL;
+WHERE idle_ns > $idle_ns AND delay_ns IS NOT NULL;

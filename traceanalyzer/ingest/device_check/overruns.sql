@@ -26,8 +26,7 @@ damaged AS (
 ),
 few AS (
     FROM damaged
-    WHERE most_ns IS NOT NULL
-        AND damaged_count <= greatest($few, lane_count * $few_share)
+    WHERE most_ns IS NOT NULL AND damaged_count <= greatest($few, lane_count * $few_share)
 ),
 sound AS (
     SELECT device, name, size_bytes, CAST(median(end_ns - start_ns) AS BIGINT) AS dur_ns
@@ -43,8 +42,7 @@ by_size AS (
     GROUP BY ALL
 )
 SELECT
-    few.op_id,
-    few.name,
+    few.op_id, few.name,
     few.end_ns - few.start_ns AS recorded_ns,
     least(few.most_ns, coalesce(same.dur_ns, alike.dur_ns, 0)) AS dur_ns
 FROM few

@@ -16,14 +16,8 @@ KINDS = {
         "note",
         "the export lacks a table that the analysis uses; record it again with the option named, or export all of it",
     ),
-    "missing-columns": (
-        "note",
-        "the export's schema lacks columns that the analysis uses; they are read as unknown",
-    ),
-    "unreadable-table": (
-        "loss",
-        "a table lacks the columns without which its rows mean nothing; it was left out",
-    ),
+    "missing-columns": ("note", "the export's schema lacks columns that the analysis uses; they are read as unknown"),
+    "unreadable-table": ("loss", "a table lacks the columns without which its rows mean nothing; it was left out"),
     "unreadable-rows": (
         "loss",
         "the database is damaged or was cut short: rows behind this place could not be read; export the report again",
@@ -36,14 +30,8 @@ KINDS = {
         "note",
         "the export holds several versions of a table; the newest one with rows was read",
     ),
-    "mixed-types": (
-        "repair",
-        "a number column holds something else; such values were read as unknown",
-    ),
-    "number-out-of-range": (
-        "loss",
-        "a number is larger or smaller than any that nsys records; it was read as unknown",
-    ),
+    "mixed-types": ("repair", "a number column holds something else; such values were read as unknown"),
+    "number-out-of-range": ("loss", "a number is larger or smaller than any that nsys records; it was read as unknown"),
     "long-text": (
         "loss",
         "a text is longer than any that nsys writes: a name was cut to 65,536 bytes, other texts to 1 MiB, and longer "
@@ -60,10 +48,7 @@ KINDS = {
         "repair",
         "the profiler wrote calls with backtraces twice (event class 67); the second rows were left out",
     ),
-    "open-range": (
-        "repair",
-        "a range was still open when the capture stopped; it was ended there",
-    ),
+    "open-range": ("repair", "a range was still open when the capture stopped; it was ended there"),
     "graph-replay-seen-twice": (
         "repair",
         "a graph replay was recorded both as a whole and node by node; the nodes were kept",
@@ -87,10 +72,7 @@ KINDS = {
         "note",
         "a synchronisation record has no API call in the capture; its kind was derived from the exporter's version",
     ),
-    "unknown-clock": (
-        "note",
-        "the export does not say when the capture began; its times count from an unknown zero",
-    ),
+    "unknown-clock": ("note", "the export does not say when the capture began; its times count from an unknown zero"),
     "profiler-warning": ("note", "nsys warned while recording; read it before trusting the numbers"),
     "profiler-error": ("loss", "nsys reported an error while recording; data may be missing"),
     "events-dropped": ("loss", "nsys says that events were dropped; record for a shorter time or with fewer options"),

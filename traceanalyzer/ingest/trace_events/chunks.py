@@ -203,8 +203,7 @@ class ChunkParser:
     def _copy(self, part: str, first_event_id: int, path: Path, options: str) -> None:
         rows = sql(part).rstrip().removesuffix(";")
         self._connection.execute(
-            f"COPY ({rows}) TO $path (FORMAT parquet, {options})",
-            {"base": first_event_id, "path": str(path)},
+            f"COPY ({rows}) TO $path (FORMAT parquet, {options})", {"base": first_event_id, "path": str(path)}
         )
 
     def _load(self, text: bytes | memoryview) -> bool:

@@ -234,10 +234,7 @@ def _by_ids(
 
 
 def _by_place(
-    processes: Sequence[Process],
-    hosts: Sequence[Process],
-    devices: Devices,
-    first_rank: int | None,
+    processes: Sequence[Process], hosts: Sequence[Process], devices: Devices, first_rank: int | None
 ) -> Merged | None:
     """Sort events by their place: the files of the ranks were written one after the other into this one."""
     ordered = sorted(hosts, key=lambda host: host.first_id)

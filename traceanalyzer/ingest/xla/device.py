@@ -118,12 +118,7 @@ class DeviceWriter:
         is_memory = np.zeros(len(events), np.bool_)
         for name in _MEMORY_VALUES:
             is_memory |= picker.has(name)
-        seen = (
-            is_memory,
-            picker.has("cuda_graph_exec_id"),
-            picker.has("memcpy_details"),
-            picker.has("Memset_details"),
-        )
+        seen = (is_memory, picker.has("cuda_graph_exec_id"), picker.has("memcpy_details"), picker.has("Memset_details"))
         code = events.name * 16 + sum(flag.astype(np.int64) << bit for bit, flag in enumerate(seen))
         different, place = np.unique(code, return_inverse=True)
         names = [*gpu_names.WORK, gpu_names.MEMORY, gpu_names.OVERHEAD, gpu_names.MANAGED]

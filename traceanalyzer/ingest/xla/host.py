@@ -145,13 +145,7 @@ class HostPlaneWriter:
             facts.marks[thread_id] = (marks[0], marks[1], marks[2])
 
     def _write_batch(
-        self,
-        rows: _SliceRows,
-        at: Int,
-        names: pa.Array[Any],
-        thread_id: int,
-        marks: list[Int],
-        flows: Sequence[_Flows],
+        self, rows: _SliceRows, at: Int, names: pa.Array[Any], thread_id: int, marks: list[Int], flows: Sequence[_Flows]
     ) -> list[Int]:
         category = rows.category[at]
         named = names.take(indices(rows.name[at]))

@@ -88,11 +88,7 @@ class SqliteSource:
             self.row_counts = {name: self._count(name) for name in self.tables}
         except sqlite3.DatabaseError as error:
             self.close()
-            raise TraceAnalyzerError(
-                f"the SQLite database cannot be read: {error}",
-                path,
-                again,
-            ) from error
+            raise TraceAnalyzerError(f"the SQLite database cannot be read: {error}", path, again) from error
         self.layouts = lay_out(self.tables, self.row_counts)
 
     def _tables_despite_damage(self) -> dict[str, list[str]]:
@@ -162,10 +158,7 @@ class SqliteSource:
     def _adbc_batches(self, query: str) -> Iterator[pa.RecordBatch]:
         import adbc_driver_sqlite.dbapi
 
-        with (
-            closing(adbc_driver_sqlite.dbapi.connect(self._uri)) as connection,
-            closing(connection.cursor()) as cursor,
-        ):
+        with closing(adbc_driver_sqlite.dbapi.connect(self._uri)) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(_DISTRUST)
             cursor.adbc_statement.set_options(**{_ADBC_BATCH_ROWS: str(BATCH_ROWS)})
             cursor.execute(query)

@@ -7,8 +7,7 @@ WITH frames AS (
 ),
 called AS (
     SELECT
-        thread,
-        caller_id,
+        thread, caller_id,
         any_value(file) AS file,
         max(end_ns) AS end_ns,
         max(start_ns) AS last_start_ns,

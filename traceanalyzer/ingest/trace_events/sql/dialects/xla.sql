@@ -27,8 +27,7 @@ classed AS (
     FROM lines
 )
 SELECT
-    event_id,
-    class,
+    event_id, class,
     CASE
         WHEN class = 'async' AND on_tpu THEN if(lane = 'Steps', 'derived', 'span')
         WHEN class = 'async' THEN if(is_derived, 'derived', if(is_memory, 'memory', 'span'))
@@ -51,15 +50,8 @@ SELECT
     if(class = 'async', process, NULL) AS pid,
     device,
     if(on_tpu, NULL, TRY_CAST(tid AS BIGINT)) AS stream,
-    xla_ops.start_ns,
-    xla_ops.dur_ns,
-    correlation,
-    xla_ops.size_bytes,
-    xla_ops.copy_kind,
-    xla_ops.is_comm,
-    xla_ops.collective,
-    xla_ops.self_ns,
-    xla_ops.run_id
+    xla_ops.start_ns, xla_ops.dur_ns, correlation, xla_ops.size_bytes, xla_ops.copy_kind, xla_ops.is_comm,
+    xla_ops.collective, xla_ops.self_ns, xla_ops.run_id
 FROM classed
 LEFT JOIN xla_ops USING (event_id);
 -- AMD's copies are kernels: their launch says where they go.

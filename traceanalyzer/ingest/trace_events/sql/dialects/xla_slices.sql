@@ -7,14 +7,7 @@ WITH lane_names AS (
     GROUP BY pid, tid
 )
 SELECT
-    event_id,
-    host.name,
-    host.pid,
-    host.tid,
-    host.category,
-    host.raw_category,
-    host.start_ns,
-    host.dur_ns,
+    event_id, host.name, host.pid, host.tid, host.category, host.raw_category, host.start_ns, host.dur_ns,
     process,
     coalesce(lane, '') AS lane,
     regexp_matches(process, '/host:') AS is_host,
