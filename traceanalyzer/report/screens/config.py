@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TextIO
+
+from msgspec.structs import asdict
 
 from traceanalyzer.report.blocks import Bullets, Facts, Heading, Paragraph, Section, Text
 from traceanalyzer.rules.rule_set.settings_in_force import Setting, SettingsInForce
