@@ -15,7 +15,6 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,6 +82,8 @@ class RunningCode:
 
 @cache
 def _here() -> RunningCode:
+    from importlib.metadata import version
+
     libraries = tuple(f"{name} {version(name)}" for name in _LIBRARIES)
     return RunningCode(__version__, engine_key(("*",)), libraries)
 

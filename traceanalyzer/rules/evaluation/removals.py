@@ -304,9 +304,7 @@ def find_removals(
     sql = read_query("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving)
     savings: dict[Device, dict[int, int]] = {place: {} for place in places}
     launches: dict[Device, set[int]] = {place: set() for place in places}
-    ops = sandbox.arrays(con, sql, values)
-    columns = (ops[name].tolist() for name in ("trace_id", "device", "op_id", "saving_ns", "left_out"))
-    for trace_id, device, op_id, saving_ns, is_left_out in zip(*columns, strict=True):
+    for trace_id, device, op_id, saving_ns, is_left_out in sandbox.all_rows(con, sql, values):
         if (trace_id, device) in savings:
             savings[trace_id, device][op_id] = saving_ns
             if is_left_out:

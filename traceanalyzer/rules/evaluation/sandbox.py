@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import sources_in, with_those_below
@@ -278,13 +276,12 @@ def first_rows(con: duckdb.DuckDBPyConnection, sql: str, limit: int) -> tuple[Ro
     return Rows(names, tuple(rows[:limit])), len(rows) <= limit
 
 
-def arrays(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> dict[str, NDArray[np.generic]]:
-    """Return the columns of one SELECT as arrays, of any length: for answers with a row per operation of the run."""
+def all_rows(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of one SELECT, as many as there are: for answers with a row per operation of the run."""
     statement = _parsed(con, sql)
     named = _named(statement, values)
     with limited(con):
-        columns_of = con.execute(statement, named).fetchnumpy()
-    return {name: np.asarray(values_of) for name, values_of in columns_of.items()}
+        return con.execute(statement, named).fetchall()
 
 
 def check_length(sql: str) -> None:
