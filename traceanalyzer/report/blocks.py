@@ -6,21 +6,19 @@ severity …); each renderer decides how a role looks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ROLES = ("plain", "strong", "dim", "label", "good", "caution", "bad")
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """A few words in a role: one of ROLES, or a severity."""
 
     words: str
     role: str = "plain"
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A title, an optional number or name before it, an identifier after it, and short facts that go with it."""
 
     title: str
@@ -29,15 +27,13 @@ class Heading:
     tag: str = ""
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Short facts in a row."""
 
     items: tuple[Text, ...]
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Running text, after a label where it has one, and the blocks that belong to it."""
 
     text: str
@@ -46,30 +42,26 @@ class Paragraph:
     blocks: tuple[Block, ...] = ()
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(Struct, frozen=True):
     """Short paragraphs, one for each item."""
 
     items: tuple[Text, ...]
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """Something to paste."""
 
     code: str
     lang: str = ""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """An address to follow."""
 
     address: str
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of words; `right` names the columns of numbers.
 
     Where a page is too narrow, columns are cut; a last column that `wraps_last` continues on the next line instead.
@@ -83,8 +75,7 @@ class Table:
     wraps_last: bool = False
 
 
-@dataclass(frozen=True)
-class BarPart:
+class BarPart(Struct, frozen=True):
     """A part of a bar: parts with the same key look alike in all bars of a report."""
 
     key: str
@@ -94,24 +85,21 @@ class BarPart:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A whole that is cut into parts, with a legend of one line each; `columns` are the names of the parts' cells."""
 
     columns: tuple[str, ...]
     parts: tuple[BarPart, ...]
 
 
-@dataclass(frozen=True)
-class HeatRow:
+class HeatRow(Struct, frozen=True):
     """A row of a heat map: the level of each cell, 0 for usual; None: nothing is known there."""
 
     label: str
     levels: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class HeatMap:
+class HeatMap(Struct, frozen=True):
     """Rows of cells in a few levels; `legend` says what each level means, `columns` names each column."""
 
     columns: tuple[str, ...]
@@ -119,8 +107,7 @@ class HeatMap:
     legend: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """Blocks that stand together, below a heading where they have one; a folded one may be shown on demand."""
 
     blocks: tuple[Block, ...]

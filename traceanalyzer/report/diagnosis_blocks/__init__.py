@@ -5,7 +5,9 @@ A part is the findings of one rank, or the first few; the verdict stays that of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import RunVerdict, has_no_compute, judge, pooled_ledger, problems, quality_findings
@@ -32,8 +34,7 @@ from traceanalyzer.report.diagnosis_blocks.trust import (
 from traceanalyzer.text.words import counted, ranges
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which findings to show: those of a rank, those of the first rules in the order of fixes; None: all."""
 
     rank: int | None = None

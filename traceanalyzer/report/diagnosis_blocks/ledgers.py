@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger, TraceSummary
 from traceanalyzer.diagnosis.flops import FlopsUse
@@ -20,8 +21,7 @@ MOST_DEVICES = 6
 MOST_OPERATORS = 3
 
 
-@dataclass(frozen=True)
-class LedgerGroup:
+class LedgerGroup(Struct, frozen=True):
     """Devices with ledgers alike; the slowest of them stands for all."""
 
     worst: DeviceLedger
