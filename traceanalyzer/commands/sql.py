@@ -148,7 +148,8 @@ def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) 
         elif layout == "json":
             result_set.write_json(result, stream)
         else:
-            result_set.write_table(result, stream, width=_terminal_width() if output is None else None)
+            is_terminal = output is None and sys.stdout.isatty()
+            result_set.write_table(result, stream, width=shutil.get_terminal_size().columns if is_terminal else None)
 
 
 def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConnection:
@@ -169,11 +170,6 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
                 con.interrupt()
                 wait([job], timeout=_TICK_S)
             raise
-
-
-def _terminal_width() -> int | None:
-    """Return the maximum width of a table; None: no limit, because the output is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _shell(con: duckdb.DuckDBPyConnection) -> None:

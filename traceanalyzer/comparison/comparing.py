@@ -216,7 +216,8 @@ class Diff:
 
 def compare(base: Sequence[Summary], new: Sequence[Summary], options: CompareOptions = DEFAULT_COMPARE_OPTIONS) -> Diff:
     """Return what differs between captures of two configurations, and how sure that is."""
-    ledgers = tuple([ledger_of(item, options) or _no_window(item) for item in side] for side in (base, new))
+    no_window = Ledger(0, 0, {}, (), "nowhere")
+    ledgers = tuple([ledger_of(item, options) or no_window for item in side] for side in (base, new))
     alignment = align(base, new, (ledgers[0], ledgers[1]), options)
     scales = alignment.base_scales, alignment.new_scales
     rows = ledger_difference(*(mean_ledger(side, scale) for side, scale in zip(ledgers, scales, strict=True)))
@@ -246,10 +247,6 @@ def compare(base: Sequence[Summary], new: Sequence[Summary], options: CompareOpt
         options,
         (tuple(base), tuple(new)),
     )
-
-
-def _no_window(summary: Summary) -> Ledger:
-    return Ledger(0, 0, {}, (), "nowhere")
 
 
 def _capture(summary: Summary, ledger: Ledger, scale: Fraction) -> Capture:

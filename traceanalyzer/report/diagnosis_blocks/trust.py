@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, LeftOut, Outcome, Override, Recording
+from traceanalyzer.diagnosis import Diagnosis, LeftOut, Outcome, Override, Recording
 from traceanalyzer.diagnosis.verdict import compute_share, judges_host, pooled_ledger
 from traceanalyzer.recording import profiler_of
 from traceanalyzer.report.blocks import Bullets, Heading, Paragraph, Section, Table, Text
@@ -82,7 +82,7 @@ def recordings_table(diagnosis: Diagnosis, *, verbose: bool = False) -> Table | 
     rows = [item for item in diagnosis.recordings if item.recording_count > 1]
     if not rows:
         return None
-    ledgers = {(ledger.trace, ledger.device): ledger for ledger in diagnosis.ledgers}
+    busy = {(ledger.trace, ledger.device): percent(compute_share(ledger)) for ledger in diagnosis.ledgers}
     names = short_names([trace.trace for trace in diagnosis.traces])
     reasons = {item.apart_because for item in rows if not item.is_judged}
     several = len({(item.trace, item.device) for item in rows}) > len({item.trace for item in rows})
@@ -91,7 +91,7 @@ def recordings_table(diagnosis: Diagnosis, *, verbose: bool = False) -> Table | 
         (
             f"{names[item.trace]}, device {item.device}" if several else names[item.trace],
             *_times(item),
-            _busy(ledgers.get((item.trace, item.device))),
+            busy.get((item.trace, item.device), "–"),
             "" if item.is_judged else "not judged" if len(reasons) == 1 else f"not judged: {item.apart_because}",
         )
         for item in shown
@@ -105,10 +105,6 @@ def _times(item: Recording) -> tuple[str, str]:
     if not item.step_count or item.step_mean_ns is None:
         return "–", duration(item.window_ns)
     return str(item.step_count), duration(item.step_mean_ns)
-
-
-def _busy(ledger: DeviceLedger | None) -> str:
-    return "–" if ledger is None else percent(compute_share(ledger))
 
 
 def override_sections(diagnosis: Diagnosis) -> list[Section]:

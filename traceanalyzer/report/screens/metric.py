@@ -44,7 +44,8 @@ def page(name: str, *, as_sql: bool = False) -> list[Section]:
     if name in known:
         return _metric_sections(known[name], as_sql=as_sql)
     if table_name in tables:
-        return _table_sections(tables[table_name])
+        table = tables[table_name]
+        return [Section((Heading(table.name), Paragraph(table.comment))), _columns(table.columns)]
     raise TraceAnalyzerError("no such metric or table", name, suggestion(name, [*known, *tables], ALL_METRICS))
 
 
@@ -62,11 +63,6 @@ def _metric_sections(metric: Metric, *, as_sql: bool) -> list[Section]:
         _columns(metric.columns),
         *([Section((Code(metric.sql, "sql"),))] if as_sql else []),
     ]
-
-
-def _table_sections(table: TableSchema) -> list[Section]:
-    """Return what a table holds."""
-    return [Section((Heading(table.name), Paragraph(table.comment))), _columns(table.columns)]
 
 
 def _columns(columns: tuple[Column, ...]) -> Section:

@@ -102,7 +102,8 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     for row in answer.rows:
         cells = ["–" if row[name] is None else _written(question.metric, name, row) for name in names]
         cells[-1] = f"{_INDENT * row['depth']}{cells[-1]}" if answer.is_tree else cells[-1]
-        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and _is_part(row[ordered]) else "–"
+        part_ns = -1 if row[ordered] is None else row[ordered]
+        share = percent(part_ns / answer.whole_ns) if answer.whole_ns and part_ns >= 0 else "–"
         rows.append((cells[0], *([share] if has_shares else []), *cells[1:]))
     if has_shares:
         names.insert(1, "share")
@@ -119,10 +120,6 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
         f"{more}{shares}{question.meaning} {unknown}`traceanalyzer metrics show {answer.metric}` has the definitions."
     )
     return [Section((head, table)), Section((Paragraph(note, role="dim"),))]
-
-
-def _is_part(value: float | None) -> bool:
-    return value is not None and value >= 0
 
 
 def _written(metric: str, name: str, row: Mapping[str, Any]) -> str:

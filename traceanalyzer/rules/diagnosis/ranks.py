@@ -279,8 +279,8 @@ def choose_opened(
     owners = [] if run_ledger is None else run_ledger.ranks
     least_ns = 0 if run_ledger is None else _LEAST_OWNED_SHARE * run_ledger.window_ns
     chosen = [trace_of[rank] for rank, ns in owners if rank in trace_of and ns >= least_ns]
-    outliers = sorted((item for item in steps if item.stands_out), key=lambda item: -_more_share(item))
-    chosen += [item.trace for item in outliers[:_MOST_OUTLIERS]]
+    outliers = [(-item.stands_out.more_share, at) for at, item in enumerate(steps) if item.stands_out]
+    chosen += [steps[at].trace for _, at in sorted(outliers)[:_MOST_OUTLIERS]]
     chosen += _usual(steps)
     chosen += [finding.trace for finding in findings if finding.trace is not None]
     return Screening(len(ranks), tuple(dict.fromkeys(chosen))[: opening.most])
@@ -293,10 +293,6 @@ def check_ranks(opening: Opening, ranks: Mapping[str, int | None]) -> None:
         if rank not in known:
             hint = f"it has {len(known)}, from {min(known)} to {max(known)}" if known else "the traces name no ranks"
             raise TraceAnalyzerError(f"the run has no rank {rank}", "--open-ranks", hint)
-
-
-def _more_share(item: RankSteps) -> float:
-    return item.stands_out.more_share if item.stands_out else 0.0
 
 
 def _usual(steps: Sequence[RankSteps]) -> Iterator[str]:

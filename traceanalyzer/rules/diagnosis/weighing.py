@@ -174,10 +174,6 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
     return weighed
 
 
-def _hidden_by(context: PlanContext) -> str:
-    return TOO_LITTLE if context.run.pooled else "hidden-by-other-ranks"
-
-
 def _weighed(context: PlanContext, verdict: Verdict, run_ns: int | None, worst_share: float) -> Verdict:
     run_ns = run_ns or 0
     window_ns = context.window_ns(Place())
@@ -187,7 +183,8 @@ def _weighed(context: PlanContext, verdict: Verdict, run_ns: int | None, worst_s
         own = verdict.bound_share or 0.0
         rest = "of all recordings" if context.run.pooled else "of the run: other ranks are what it waits for"
         detail = f"saves {own:.1%} here and {share:.1%} {rest}"
-        return replace(weighed, state=CLEAR, reason=_hidden_by(context), detail=detail.replace("%", " %"))
+        reason = TOO_LITTLE if context.run.pooled else "hidden-by-other-ranks"
+        return replace(weighed, state=CLEAR, reason=reason, detail=detail.replace("%", " %"))
     if verdict.rule.severity != AUTO:
         return weighed
     own = verdict.bound_share or 0.0

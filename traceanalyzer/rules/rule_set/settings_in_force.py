@@ -56,7 +56,7 @@ class Overrides(Struct, frozen=True):
     def changes(self, rules: Sequence[Rule], suppressed: Sequence[Finding]) -> tuple[Override, ...]:
         """Return every change as a report shows it."""
         origin = str(self.settings.path)
-        changes = [Override("rules", None, _shown(path), None, None, origin) for path in self.settings.rule_paths]
+        changes = [Override("rules", None, f"rules of {path}", None, None, origin) for path in self.settings.rule_paths]
         changes += [
             Override("names", None, f"{cause} wherever a name matches {pattern}", None, None, origin)
             for cause, pattern in self.settings.names
@@ -102,10 +102,6 @@ def _silenced(findings: Sequence[Finding]) -> str:
     share = max(finding.saving_share or 0.0 for finding in findings)
     worth = f", up to −{share:.1%}".replace("%", " %") if share else ""
     return f"suppressed ({findings[0].severity}{worth})"
-
-
-def _shown(path: Path) -> str:
-    return f"rules of {path}"
 
 
 # Variables that change what a command does or shows.
