@@ -239,7 +239,6 @@ KINDS_OF_FILES = {
     "device_waits": ("sync",),
     "gpu": ("kernel", "copy"),
     "host": ("operator", "call"),
-    "lost_values": ("sync", "memory"),
     "macros": (),
     "memory_events": ("memory",),
     "process_devices": (),  # of kernels in files of several ranks, as in gpu
@@ -249,8 +248,6 @@ KINDS_OF_FILES = {
 }
 ARGUMENTS_OF_KINDS = sorted(
     {(kind, key) for file in files_that_read_arguments() for kind in KINDS_OF_FILES[file] for key in arguments_of(file)}
-    - {("sync", key) for key in arguments_of("memory_events")}
-    - {("memory", key) for key in arguments_of("syncs")}
     - {("call", key) for key in ("Input Dims", "Input dims")}  # of operators alone
     # Of calls without a category alone: tests/trace_events/test_xla_tracks.py.
     - {(kind, "correlation_id") for kind in ("operator", "call")}

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.far_records import SLOT_NS
@@ -90,6 +91,8 @@ class Assembler:
         self._recorder: Recorder | None = None
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
         self._open_ids: list[int] = []  # events that began and never ended
+        # First event of a batch that lost values, its name, and how many values the batch lost.
+        self._lost: list[tuple[int, str | None, int]] = []
         self._last_ns = 0
 
     def assemble(self, path: Source) -> None:
@@ -155,7 +158,7 @@ class Assembler:
         if self._has("bad_counters"):
             self._count_lost("bad_counters", "bad-counter")
         if self._kinds - {"gpu"}:
-            self._count_lost("lost_values", "bad-number")
+            self._note_lost_values()
         if self._has("gpu_sorted"):
             self._link_gpu_ops()
         self._sink.finish("gpu_ops")
@@ -205,6 +208,19 @@ class Assembler:
     def _copy(self, table: str, rows: Any) -> None:
         for batch in rows.to_arrow_reader(BATCH_ROWS):
             self._sink.append(table, batch)
+            if "lost" in batch.schema.names and (count := pc.sum(batch.column("lost")).as_py()):
+                first = (
+                    batch.filter(pc.greater(batch.column("lost"), pa.scalar(0)))
+                    .sort_by(batch.schema.names[0])
+                    .slice(0, 1)
+                )
+                self._lost.append((first.column(0)[0].as_py(), first.column("name")[0].as_py(), count))
+
+    def _note_lost_values(self) -> None:
+        """Count the values that events other than host slices and GPU work lost, with the name of the first of them."""
+        lost = [row for row in (*self._lost, *self._rows("lost_values")) if row[0] is not None]
+        if lost:
+            self._losses.add("bad-number", None, min(lost, key=lambda row: row[0])[1], sum(row[2] for row in lost))
 
     def _recast(self) -> None:
         """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""

@@ -1,4 +1,4 @@
--- Allocator events: instants named [memory] and [OutOfMemory].
+-- Allocator events: instants named [memory] and [OutOfMemory], and how many of the values of each are lost.
 WITH parsed AS (
     SELECT
         *,
@@ -23,6 +23,10 @@ SELECT
     TRY_CAST(known.Addr AS BIGINT) AS address,
     memory_size(TRY_CAST(known.Bytes AS BIGINT)) AS size_bytes,
     memory_size(TRY_CAST(known."Total Allocated" AS BIGINT)) AS allocated_bytes,
-    memory_size(TRY_CAST(known."Total Reserved" AS BIGINT)) AS reserved_bytes
+    memory_size(TRY_CAST(known."Total Reserved" AS BIGINT)) AS reserved_bytes,
+    name,
+    is_lost(known.Addr, address) + is_lost(known.Bytes, size_bytes) + is_lost(known."Total Allocated", allocated_bytes)
+        + is_lost(known."Total Reserved", reserved_bytes) + is_lost(known."Device Type", device_type)
+        + is_lost(known."Device Id", device) AS lost
 FROM parsed
 JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid;

@@ -1,4 +1,5 @@
--- Recorded synchronisation: waits of the host or of a stream. Context and event records carry -1 as their stream.
+-- Recorded synchronisation: waits of the host or of a stream, and how many of the values of each are lost. Context and
+-- event records carry -1 as their stream.
 WITH parsed AS (
     SELECT
         *,
@@ -26,6 +27,15 @@ SELECT
     known_id(TRY_CAST(known.correlation AS BIGINT)) AS correlation,
     stream_number(TRY_CAST(known.wait_on_stream AS BIGINT)) AS wait_on_stream,
     known_id(TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT)) AS wait_on_correlation,
-    TRY_CAST(known.wait_on_cuda_event_id AS BIGINT) AS event_id
+    TRY_CAST(known.wait_on_cuda_event_id AS BIGINT) AS event_id,
+    name,
+    is_lost(known.device, TRY_CAST(known.device AS INTEGER))
+        + is_lost(known.stream, stream_or_none(TRY_CAST(known.stream AS BIGINT)))
+        + is_id_lost(known.correlation, TRY_CAST(known.correlation AS BIGINT))
+        + is_lost(known.wait_on_stream, stream_or_none(TRY_CAST(known.wait_on_stream AS BIGINT)))
+        + is_id_lost(
+            known.wait_on_cuda_event_record_corr_id, TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT)
+        )
+        + is_lost(known.wait_on_cuda_event_id, TRY_CAST(known.wait_on_cuda_event_id AS BIGINT)) AS lost
 FROM parsed
 ORDER BY sync_id;
