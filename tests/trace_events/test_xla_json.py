@@ -162,3 +162,8 @@ def test_operations_of_a_tpu_are_timed_by_its_own_clock() -> None:
     assert [row["name"] for row in tables["devices"]] == ["TPU"]
     (defect,) = tables["defects"]
     assert (defect["defect"], defect["example"]) == ("device-clock-mapped", "0.0 ms")
+
+
+@pytest.mark.parametrize("name", ["/host:CPU", "/device:GPU:0", "/device:TPU:0"])
+def test_a_file_without_events_is_of_jax(name: str) -> None:
+    assert recorded_by(tables_of(process(701, name)))[:3] == ("chrome", "jax", "jax")
