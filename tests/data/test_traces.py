@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -104,9 +105,19 @@ def test_allocator_events_add_up_to_what_is_in_use(query: Callable[[str], Query]
 
 
 @pytest.mark.check
-def test_two_recordings_of_one_process_are_one_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["info", str(FOLDER / "cycles"), "--store", str(tmp_path)]) == 0
-    assert re.search(r"recorded (2 times|twice)", capsys.readouterr().out)
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_two_recordings_of_one_process_are_one_rank(
+    is_renamed: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without PyTorch's names and without a GPU, the process and the times tell."""
+    run = tmp_path / "run"
+    run.mkdir()
+    for number, path in enumerate(sorted((FOLDER / "cycles").iterdir())):
+        shutil.copy(path, run / (f"part{number}.json.gz" if is_renamed else path.name))
+    assert main(["info", str(run), "--store", str(tmp_path / "store")]) == 0
+    assert "one process of unknown rank, recorded 2 times" in capsys.readouterr().out
+    assert main(["diagnose", str(run), "--store", str(tmp_path / "store")]) == 0
+    assert "in all recordings, worst in " in capsys.readouterr().out
 
 
 @pytest.mark.check

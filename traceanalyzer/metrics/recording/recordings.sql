@@ -2,7 +2,8 @@
 --
 -- Traces are recordings of one rank if they have the same rank; if neither has one and both files have the name that
 -- PyTorch's trace handler gives to one process (HOST_PID.TIME.pt.trace.json); or if none has a rank, they show work of
--- the same devices, and never at the same time. Times before 2001 count from the start of a machine, and say nothing.
+-- the same devices, or without any the threads of the same processes, and never at the same time. Times before 2001
+-- count from the start of a machine, and say nothing.
 --
 -- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
@@ -14,9 +15,17 @@
 --                            each rank has as many recordings, else by their times
 --   known_by        VARCHAR  rank, name or times: why it is one of several recordings; NULL: it is the only one
 --   is_overlapping  BOOLEAN  another recording of the rank shows the same time: one of the two is of another run
-WITH worked AS (
+WITH on_devices AS (
     SELECT trace_id, CAST(list_sort(list(DISTINCT device)) AS VARCHAR) AS devices
     FROM canonical.gpu_ops
+    GROUP BY trace_id
+),
+worked AS (
+    FROM on_devices
+    UNION ALL
+    SELECT trace_id, 'none, of ' || CAST(list_sort(list(DISTINCT pid)) AS VARCHAR)
+    FROM canonical.threads
+    WHERE trace_id NOT IN (SELECT trace_id FROM on_devices)
     GROUP BY trace_id
 ),
 named AS (

@@ -44,7 +44,7 @@ def finding_place(diagnosis: Diagnosis, finding: Finding) -> str:
     where = names.get(finding.trace or "", "the run")
     if len(finding.same_on_traces) > 1:
         found, again = len(finding.same_on_traces), is_recorded_again(diagnosis)
-        judged = len({ledger.trace for ledger in diagnosis.ledgers}) if again else len(names)
+        judged = len({ledger.trace for ledger in diagnosis.ledgers} if again and diagnosis.ledgers else names)
         what = "recordings" if again else "traces"
         traces = f"all {what}" if found == judged else f"{found} of {judged} {what}"
         return f"in {traces}, worst in {where}"
