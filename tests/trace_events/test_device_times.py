@@ -254,6 +254,23 @@ def test_marks_that_go_on_for_hours_are_kept() -> None:
     assert len(found["instants"]) == len(marks)
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_records_that_a_file_holds_twice_count_once(is_whole: bool) -> None:
+    """Tools that put files together write some events again; no stream runs a launch twice at one time."""
+    again = [row for row in recording() if is_whole or row["cat"] == "kernel"]
+    once, found = tables(recording()), tables([*recording(), *again])
+    assert found.defects == {"repeated-record": len(again)}
+    for table in ("gpu_ops", "host_slices"):
+        assert found[table] == once[table]
+
+
+def test_equal_slices_of_the_host_are_kept_beside_sound_work() -> None:
+    calls = [{"ph": "X", "cat": "cpu_op", "name": "aten::to", "pid": 1, "tid": 1, "ts": 5, "dur": 2}] * 2
+    found, without = tables([*recording(), *calls]), tables(recording())
+    assert found.defects == {}
+    assert len(found["host_slices"]) == len(without["host_slices"]) + 2
+
+
 @pytest.mark.parametrize("number", [2**31, 2**40, 10**20, "GPU"])
 def test_work_of_a_device_that_cannot_be_is_not_added_to_a_real_one(number: object) -> None:
     args = {"device": number, "stream": 7, "correlation": 6}

@@ -25,6 +25,7 @@ from traceanalyzer.ingest.trace_events.device_times import (
     leave_out_far_events,
     leave_out_far_marks,
     leave_out_lost_devices,
+    leave_out_repeated_records,
 )
 from traceanalyzer.ingest.trace_events.facts import (
     ROCPROFV3,
@@ -261,11 +262,16 @@ class Assembler:
     def _check_devices(self, *, in_order: bool) -> bool:
         """Correct the times of devices; return whether any were wrong."""
         self._all_in_order = in_order or devices_run_in_order(self._parts.document.metadata)
-        for table in ("device_work", "device_waits"):
-            self._database.execute(sql(table), self._parameters(table))
+        self._read_devices()
+        if repeated := leave_out_repeated_records(self._database, self._stage, self._losses):
+            self._read_devices()
         corrected = check_times_of_devices(self._database, self._stage, self._losses)
         self._database.execute("DROP TABLE device_work; DROP TABLE device_waits")
-        return corrected
+        return corrected or repeated
+
+    def _read_devices(self) -> None:
+        for table in ("device_work", "device_waits"):
+            self._database.execute(sql(table), self._parameters(table))
 
     def _end_open_frames(self) -> None:
         """Find the ends of Python frames that were left open until the recording stopped."""

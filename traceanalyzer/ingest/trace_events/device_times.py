@@ -43,6 +43,16 @@ _ANY_MISPLACED = f"""
 SELECT count(*) FROM device_work WHERE call_id IS NOT NULL AND coalesce(call_start_ns > start_ns + {CLOCK_NS}, TRUE)
 """
 
+# What two records of one event have alike; shorter work may only look so where times are rounded to microseconds.
+_RECORD = {
+    "gpu": "track_pid, device, stream, start_ns, dur_ns, name, correlation",
+    "host": "pid, tid, start_ns, dur_ns, category, name, correlation, external_id",
+}
+_ANY_REPEATED = """
+SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)) FROM device_work
+WHERE end_ns > start_ns + 1000 AND correlation > 0
+"""
+
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
 
@@ -95,6 +105,30 @@ def leave_out_lost_devices(database: duckdb.DuckDBPyConnection, stage: Path, los
     for path in _files(stage, "gpu"):
         _rewrite(database, path, "SELECT * FROM read_parquet($path) WHERE NOT is_device_lost")
     losses.add("device-lost", None, count=lost)
+    return True
+
+
+def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite a trace without the records that its file holds twice; return whether there were any.
+
+    A stream runs no launch twice at one time. Equal slices of the host may be real: beside such work they are not.
+    The table `device_work` is there.
+    """
+    if not database.execute(_ANY_REPEATED).fetchall()[0][0]:
+        return False
+    for part, of_one in _RECORD.items():
+        repeated = (
+            "SELECT event_id, name FROM read_parquet($files) "
+            f"QUALIFY row_number() OVER (PARTITION BY {of_one} ORDER BY event_id) > 1"
+        )
+        files = _files(stage, part)
+        found = database.execute(repeated, {"files": [str(path) for path in files]}).fetchall() if files else []
+        if not found:
+            continue
+        for path in files:
+            left = "SELECT * FROM read_parquet($path) WHERE event_id NOT IN (SELECT unnest($ids))"
+            _rewrite(database, path, left, {"path": str(path), "ids": [event_id for event_id, _ in found]})
+        losses.add("repeated-record", None, min(name for _, name in found), len(found))
     return True
 
 
