@@ -254,6 +254,34 @@ def test_marks_that_go_on_for_hours_are_kept() -> None:
     assert len(found["instants"]) == len(marks)
 
 
+@pytest.mark.parametrize("damaged", range(4))
+@pytest.mark.parametrize("category", ["user_annotation", "cpu_op"])
+def test_a_step_with_a_damaged_duration_ends_where_the_next_one_begins(category: str, damaged: int) -> None:
+    """A wrong length of one step made others vanish inside it, and the recording last for minutes."""
+    marks: list[Event] = [
+        {"ph": "X", "cat": category, "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": 200.0 * step, "dur": 200}
+        for step in range(4)
+    ]
+    sound = tables([*recording(), *marks])
+    assert sound.defects == {}
+    found = tables([*recording(), *(row | {"dur": 2e6} if at == damaged else row for at, row in enumerate(marks))])
+    assert found.defects == {"overlong-step": 1}
+    assert found["traces"][0]["last_ns"] == sound["traces"][0]["last_ns"]
+    steps, of_sound = (
+        {row["name"]: row["dur_ns"] for row in read["host_slices"] if row["name"].startswith("Prof")}
+        for read in (found, sound)
+    )
+    assert all(steps[name] == dur_ns for name, dur_ns in of_sound.items() if damaged < 3 or name != "ProfilerStep#3")
+
+
+def test_of_three_steps_a_long_last_one_may_be_real() -> None:
+    marks: list[Event] = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": dur}
+        for step, (at, dur) in enumerate([(0, 100), (100, 100), (200, 9_000)])
+    ]
+    assert tables([*recording(), *marks]).defects == {}
+
+
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_records_that_a_file_holds_twice_count_once(is_whole: bool) -> None:
     """Tools that put files together write some events again; no stream runs a launch twice at one time."""

@@ -22,6 +22,7 @@ from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events.chunks import metadata_rows, process_groups, sql, type_gpu_work
 from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,
+    end_overlong_steps,
     leave_out_far_events,
     leave_out_far_marks,
     leave_out_lost_devices,
@@ -254,7 +255,8 @@ class Assembler:
 
     def _check_times(self, *, in_order: bool) -> bool:
         """Leave out what lies far outside the recording, and correct the times of devices; return whether any were."""
-        changed = leave_out_far_events(self._database, self._rows, self._stage, self._losses)
+        changed = end_overlong_steps(self._database, self._stage, self._losses)
+        changed |= leave_out_far_events(self._database, self._rows, self._stage, self._losses)
         if self._has("gpu_sorted"):
             changed |= self._check_devices(in_order=in_order)
         return leave_out_far_marks(self._database, self._rows, self._stage, self._losses, changed=changed) or changed

@@ -53,6 +53,32 @@ SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)
 WHERE end_ns > start_ns + 1000 AND correlation > 0
 """
 
+# Steps of a thread follow each other. One that had not ended when the next one began ends there; the last of several,
+# if it lasts a hundred times as long as most, with the last that its thread did.
+_OVERLONG_STEPS = """
+WITH steps AS (
+    SELECT
+        event_id, name, pid, tid, start_ns, dur_ns,
+        lead(start_ns) OVER in_order AS next_ns,
+        count(*) OVER of_thread AS step_count,
+        median(dur_ns) OVER of_thread AS usual_ns
+    FROM read_parquet($files)
+    WHERE category IN ('annotation', 'cpu_op') AND starts_with(name, 'ProfilerStep#')
+    WINDOW of_thread AS (PARTITION BY pid, tid), in_order AS (of_thread ORDER BY start_ns, event_id)
+),
+overlong AS (
+    FROM steps
+    WHERE dur_ns > next_ns - start_ns + 50000 OR (next_ns IS NULL AND step_count >= 3 AND dur_ns > 100 * usual_ns)
+)
+SELECT event_id, name, dur_ns, coalesce(next_ns, (
+    SELECT max(start_ns + dur_ns) FROM read_parquet($files) AS other
+    WHERE other.pid = overlong.pid AND other.tid = overlong.tid
+        AND other.event_id NOT IN (SELECT event_id FROM overlong)
+)) - start_ns AS true_ns
+FROM overlong
+ORDER BY event_id
+"""
+
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
 
@@ -105,6 +131,24 @@ def leave_out_lost_devices(database: duckdb.DuckDBPyConnection, stage: Path, los
     for path in _files(stage, "gpu"):
         _rewrite(database, path, "SELECT * FROM read_parquet($path) WHERE NOT is_device_lost")
     losses.add("device-lost", None, count=lost)
+    return True
+
+
+def end_overlong_steps(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the slices of a trace with ends of steps whose durations are damaged; return whether there were any."""
+    files = _files(stage, "host")
+    found = database.execute(_OVERLONG_STEPS, {"files": [str(path) for path in files]}).fetchall() if files else []
+    if not found:
+        return False
+    _, name, recorded_ns, _ = max(found, key=lambda row: row[2])
+    losses.add("overlong-step", None, f"{recorded_ns / 1e6:,.3f} ms of {name}", len(found))
+    ids, ends = [row[0] for row in found], [max(row[3], 0) for row in found]
+    for path in files:
+        ended = (
+            "SELECT part.* REPLACE (coalesce($ends[list_position($ids, event_id)], dur_ns) AS dur_ns) "
+            "FROM read_parquet($path) AS part"
+        )
+        _rewrite(database, path, ended, {"path": str(path), "ids": ids, "ends": ends})
     return True
 
 

@@ -99,6 +99,11 @@ KINDS = {
         "a call of the runtime is recorded as running when its thread had gone on: its duration is damaged, and "
         "read as that of other calls of its name",
     ),
+    "overlong-step": Kind(
+        "repair",
+        "a step is recorded as running when the next one of its thread had begun, or long after all that its thread "
+        "did: its duration is damaged, and read as ending there",
+    ),
     "misplaced-call": Kind(
         "loss",
         "a call is recorded as made after the work that it launched had started, or out of the order of launches: its "
