@@ -23,6 +23,7 @@ _NO_RANK = re.compile(
     r"|stage|steps?|test|trial|try|v(?:ar(?:iant)?|er(?:sion)?)?|wait|warmup|window|workers|zero"
 )
 _PARALLEL = {"cp", "dcp", "device", "dp", "ep", "gpu", "pp", "tp"}
+_EPOCH = "ep"  # or a place among experts: the times tell
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
@@ -54,7 +55,7 @@ def ranks_from_names(names: Sequence[str], are_apart: Callable[[Sequence[int]], 
     for texts, members in families.items():
         numbers = [_NUMBER.findall(names[index]) for index in members]
         place = _place_of_rank(texts, numbers)
-        if place is not None and (_word_before(texts[place]) in _PARALLEL or not are_apart(members)):
+        if place is not None and (_word_before(texts[place]) in _PARALLEL - {_EPOCH} or not are_apart(members)):
             for index, values in zip(members, numbers, strict=True):
                 ranks[index] = int(values[place])
     return ranks
