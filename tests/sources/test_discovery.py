@@ -85,9 +85,7 @@ def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int |
 
 
 @pytest.mark.parametrize(("word", "ranks"), [("tp", [0, 1]), ("ep", [None, None]), ("part", [None, None])])
-def test_numbers_of_files_of_other_times_are_ranks_only_after_a_word_for_one(
-    word: str, ranks: list[int | None]
-) -> None:
+def test_numbers_of_files_of_other_times_are_ranks_after_words_for_one(word: str, ranks: list[int | None]) -> None:
     """`ep` is a place among experts, whose times meet, or an epoch."""
     names = [f"{word}0.json", f"{word}1.json"]
     assert ranks_from_names(names, lambda members: True) == ranks
