@@ -53,13 +53,15 @@ SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)
 WHERE end_ns > start_ns + 1000 AND correlation > 0
 """
 
-# Steps of a thread follow each other. One that had not ended when the next one began ends there; the last of several,
-# if it lasts a hundred times as long as most, with the last that its thread did.
+# Steps of a thread follow each other. One that had not ended when the one of the next number began ends there; the
+# last, if it lasts a hundred times as long as most, with the last that its thread did.
 _OVERLONG_STEPS = """
 WITH steps AS (
     SELECT
         event_id, name, pid, tid, start_ns, dur_ns,
-        lead(start_ns) OVER in_order AS next_ns,
+        TRY_CAST(split_part(name, '#', 2) AS BIGINT) AS number,
+        if(lead(number) OVER in_order = number + 1, lead(start_ns) OVER in_order, NULL) AS next_ns,
+        lead(name) OVER in_order IS NULL AS is_last,
         count(*) OVER of_thread AS step_count,
         median(dur_ns) OVER of_thread AS usual_ns
     FROM read_parquet($files)
@@ -68,7 +70,7 @@ WITH steps AS (
 ),
 overlong AS (
     FROM steps
-    WHERE dur_ns > next_ns - start_ns + 50000 OR (next_ns IS NULL AND step_count >= 3 AND dur_ns > 100 * usual_ns)
+    WHERE dur_ns > next_ns - start_ns + 50000 OR (is_last AND step_count >= 3 AND dur_ns > 100 * usual_ns)
 )
 SELECT event_id, name, dur_ns, coalesce(next_ns, (
     SELECT max(start_ns + dur_ns) FROM read_parquet($files) AS other
