@@ -200,7 +200,9 @@ def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str
     is_copy = kinds.where(lambda kind: kind == "memcpy") | waits
     bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
     codes[is_copy] = bucket[copies.codes[is_copy]]
-    codes[talks] = np.where(_flags(names, is_message), CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
+    # A TPU's program sends as part of its collectives.
+    is_of_stages = _flags(names, is_message) & ~kinds.where(lambda kind: kind == "op")[talks]
+    codes[talks] = np.where(is_of_stages, CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
     return codes
 
 
