@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, Finding, FixPlan, HostLedger, RunLedger
 from traceanalyzer.text.words import percent, tenths_of_percent
 
 # Buckets below this share, and those after the first few, are added up in one line.
@@ -93,3 +93,13 @@ def _share(plan: FixPlan, owned: Mapping[str, Mapping[str, int]]) -> float:
             break
         saved_ns += fix.saving_ns if buckets else 0
     return saved_ns / max(plan.window_ns, 1)
+
+
+def compute_share(ledger: DeviceLedger | RunLedger) -> float:
+    """Return the share of the window in which the device computes."""
+    return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
+
+
+def worth_share(finding: Finding) -> float:
+    """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
+    return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
-from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
+from traceanalyzer.diagnosis.shares import compute_share, unexplained_rest, unexplained_share, worth_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
 # A device that computes this much has little left to save outside its kernels.
@@ -36,9 +36,9 @@ _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 # Finds that what happens once outweighs what repeats.
 TOO_LITTLE = "tq-too-little-work"
-# Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
-# It says what the idle time of a TPU is, which no rule can own.
+# Says what the host does while a TPU is idle: the ledger gives this idle time to no rule.
 _BETWEEN_RUNS = "program-waits-for-host"
+# Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
 _PACED = "paced-program"
 _WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
@@ -208,11 +208,6 @@ def _everywhere(diagnosis: Diagnosis, found: Sequence[Finding]) -> Finding | Non
     traces = {name for item in found for name in (item.same_on_traces or (item.trace,))}
     everywhere = None in traces or traces >= {trace.trace for trace in diagnosis.traces}
     return found[0] if found and everywhere else None
-
-
-def compute_share(ledger: DeviceLedger | RunLedger) -> float:
-    """Return the share of the window in which the device computes."""
-    return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
 
 def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
@@ -401,8 +396,3 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
     if not timed:
         return next(iter(_in_order_of_fixes(diagnosis)), None)
     return _graver(diagnosis, timed) or timed[0]
-
-
-def worth_share(finding: Finding) -> float:
-    """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
-    return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0

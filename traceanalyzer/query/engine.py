@@ -275,7 +275,7 @@ def shared_metrics(read: Iterable[str]) -> list[str]:
 
 
 def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:
-    """Turn the metrics into tables that one metric reads in several ways: it would plan each as often."""
+    """Make tables of metrics that another metric reads several times: DuckDB would plan each of them as often."""
     views = metric_views(connection)
     for name in shared_metrics(name for below in with_those_below([metric]).values() for name in below.reads):
         if name in views:

@@ -188,9 +188,9 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
         elif is_early:
             shifts[device] = most_ns - _LAUNCH_NS if least_ns is None else max(most_ns - _LAUNCH_NS, least_ns)
         elif is_late and least_ns is not None:
-            # Works that one call waits for end one after the other: the last one tells most, unless it is damaged.
+            # One call waits for several operations. The last of them gives the strictest bound, if it is not damaged.
             least_ns = int(next((late_ns for late_ns in lateness_ns if late_ns <= most_ns), least_ns))
-            is_narrow = most_ns - least_ns <= CLOCK_NS  # a launch tells more: returns of the last work were left out
+            is_narrow = most_ns - least_ns <= CLOCK_NS  # then the bound by launches is the better one
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
         elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
             shifts[device] = most_ns - _LAUNCH_NS

@@ -1,4 +1,4 @@
-"""Parts of a trace without far records, and with the times of devices that the records prove."""
+"""Parts of a trace without records that are far off or repeated, and with times that other records prove."""
 
 from __future__ import annotations
 

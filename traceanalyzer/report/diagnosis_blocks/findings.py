@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix, plan_of_finding
-from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger, problems, worth_share
+from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger, problems
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import finding_place
 from traceanalyzer.text.words import (

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger, TraceSummary
 from traceanalyzer.diagnosis.flops import FlopsUse
-from traceanalyzer.diagnosis.shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.diagnosis.verdict import TOO_LITTLE, compute_share, problems, step_ns
+from traceanalyzer.diagnosis.shares import SMALL_SHARE, compute_share, ledger_rows, shares_words
+from traceanalyzer.diagnosis.verdict import TOO_LITTLE, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
 from traceanalyzer.report.diagnosis_blocks.trust import recordings_table

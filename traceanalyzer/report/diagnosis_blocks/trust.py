@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traceanalyzer.diagnosis import Diagnosis, LeftOut, Outcome, Override, Recording
-from traceanalyzer.diagnosis.verdict import compute_share, judges_host, pooled_ledger
+from traceanalyzer.diagnosis.shares import compute_share
+from traceanalyzer.diagnosis.verdict import judges_host, pooled_ledger
 from traceanalyzer.recording import profiler_of
 from traceanalyzer.report.blocks import Bullets, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.text.words import counted, duration, listed, percent, short_names

@@ -9,7 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
-from traceanalyzer.diagnosis.verdict import problems, worth_share
+from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.diagnosis_blocks.findings import (
     finding_facts,
     message_words,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
-from traceanalyzer.diagnosis.verdict import compute_share, has_no_compute, pooled_ledger, step_ns
+from traceanalyzer.diagnosis.shares import compute_share
+from traceanalyzer.diagnosis.verdict import has_no_compute, pooled_ledger, step_ns
 from traceanalyzer.report.blocks import Paragraph, Table
 from traceanalyzer.report.charts import ledger_charts as drawn
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, step_columns, waterfall

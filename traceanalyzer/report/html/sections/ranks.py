@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.diagnosis import DeviceLedger
-from traceanalyzer.diagnosis.verdict import compute_share
+from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, drawing, fitted, words, words_px
 from traceanalyzer.report.html.document import Part, filled
 from traceanalyzer.report.html.sections.tables import MOST_ROWS, PageColumn, table_markup

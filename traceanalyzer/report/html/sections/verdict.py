@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import (
     RunVerdict,
-    compute_share,
     gpu_count,
     has_no_compute,
     is_recorded_again,
