@@ -108,6 +108,17 @@ def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_p
     assert ledger(tmp_path, events) == {"host.op": 60_000, "host.python": 20_000}
 
 
+def test_an_operator_that_ends_after_the_one_it_began_in_counts_to_its_end(tmp_path: Path) -> None:
+    events = [
+        *steps(100, 200),
+        event("aten::mm", 50, 120),
+        event("aten::mm", 90, 160),
+        event("dot", 150, 170, thread=3),
+    ]
+    events += [event("dot", 160, 180, thread=3)]
+    assert ledger(tmp_path, events) == {"host.op": 130_000, "host.python": 70_000}
+
+
 @pytest.mark.check
 def test_a_run_with_gpu_work_has_none(tmp_path: Path) -> None:
     kernel = {**event("k", 10, 20, "kernel", 7), "pid": 0, "args": {"device": 0, "stream": 7, "correlation": 1}}

@@ -132,14 +132,14 @@ held AS (
             WHEN slices.thread_id <> step_threads.thread_id AND waits_for_input(slices.category, slices.name) THEN 'loader elsewhere'
             WHEN slices.thread_id <> step_threads.thread_id AND compiles_program(slices.name) THEN 'compile elsewhere'
             WHEN slices.category = 'cpu_op' AND calls_python(slices.name) THEN if(slices.thread_id = step_threads.thread_id, 'callback', 'callback elsewhere')
-            WHEN slices.thread_id <> step_threads.thread_id AND slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id AND slices.category = 'cpu_op' THEN 'elsewhere'
             WHEN slices.thread_id <> step_threads.thread_id THEN NULL
             WHEN waits_for_input(slices.category, slices.name) THEN 'loader'
             WHEN compiles_program(slices.name) THEN 'compile'
             WHEN regexp_matches(slices.name, '^(FunctionRun$|EagerLocalExecute)') THEN 'function'
             WHEN regexp_matches(slices.name, '^(PjitFunction\(|SyncTensorsGraph)') THEN 'call'
             WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
-            WHEN slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'op'
+            WHEN slices.category = 'cpu_op' THEN 'op'  -- one that begins in another may end after it
         END AS what
     FROM host_slices AS slices
     JOIN step_threads USING (trace_id)
