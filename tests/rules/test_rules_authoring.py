@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,42 @@ def test_lint_tells_the_line_and_the_mistake(old: str, new: str, key: str, told:
     found = [mistake for mistake in mistakes if told in mistake.what]
     line = next(i for i, text in enumerate(file.read_text().splitlines(), 1) if text.startswith(key))
     assert [mistake.line for mistake in found] == [line], [str(mistake) for mistake in mistakes]
+
+
+OPS = """ops: |
+  SELECT trace_id, op_id, dur_ns  -- the long ones
+  FROM kernel_class /* all
+  classes */ WHERE dur_ns > $min_share * 1e6 AND name <> 'selected_ops -- no comment'
+op_saving: SELECT trace_id, op_id, dur_ns AS saving_ns FROM selected_ops
+claims:
+  compute_ops: (trace_id, op_id) IN (SELECT (trace_id, op_id) FROM selected_ops)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "told"),
+    [
+        ("", "", "", None),
+        ("op_id, dur_ns  --", "dur_ns  --", "  SELECT trace_id", "must return op_id, trace_id"),
+        ("dur_ns > $min_share", "long_ns > $min_share", "  classes */", "long_ns"),
+        ("AS saving_ns FROM selected_ops", "AS saving_ns FROM chosen_ops", "op_saving:", "chosen_ops"),
+    ],
+)
+def test_a_rule_says_once_which_operations_it_is_about(
+    old: str, new: str, key: str, told: str | None, tmp_path: Path
+) -> None:
+    file = new_rule("slow-thing", tmp_path)
+    text = re.sub(r"claims:.*\n", OPS.replace(old, new), file.read_text())
+    assert "selected_ops" in text
+    file.write_text(text)
+    found = [(mistake.line, mistake.what) for mistake in lint([file])]
+    if told is None:
+        assert found == []
+    else:
+        line = next(i for i, text in enumerate(file.read_text().splitlines(), 1) if text.startswith(key))
+        ((place, what),) = found
+        assert place == line
+        assert told in what
 
 
 def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:

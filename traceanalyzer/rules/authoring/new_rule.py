@@ -54,6 +54,7 @@ def rule_schema() -> dict[str, Any]:
         "requires": {**_NAMES, "description": "capabilities: traceanalyzer metrics show capability_kinds"},
         "params": {"type": "object", "additionalProperties": parts["params"]},
         "select": _SQL,
+        "ops": {**_SQL, "description": "SELECT trace_id, op_id, …: read by the rule's other SQL as selected_ops"},
         "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns, and maybe left_out"},
         "when": _CONDITION,
         "clear_without": {**_SQL, "description": "what follows FROM: without a row of it, the rule is clear"},

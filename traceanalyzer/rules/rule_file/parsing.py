@@ -13,7 +13,7 @@ from traceanalyzer.errors import suggestion
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.rule_file import model
 from traceanalyzer.rules.rule_file.document import YamlDocument
-from traceanalyzer.rules.rule_file.sql_text import swallowed_if_folded
+from traceanalyzer.rules.rule_file.sql_text import in_place_of, swallowed_if_folded
 from traceanalyzer.rules.rule_file.template import template_fields, with_name
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -23,8 +23,18 @@ REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tes
 KEYS = {
     "": (
         *REQUIRED,
-        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "select", "abstain", "clear_without"),
-        *("claims", "removes", "op_saving", "confidence", "lower", "evidence", "refines", "attaches_to"),
+        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "ops", "select", "abstain"),
+        *(
+            "clear_without",
+            "claims",
+            "removes",
+            "op_saving",
+            "confidence",
+            "lower",
+            "evidence",
+            "refines",
+            "attaches_to",
+        ),
     ),
     "params": ("default", "why", "min", "max", "unit"),
     "abstain": ("when", "reason", "detail"),
@@ -36,6 +46,8 @@ KEYS = {
 }
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
 DEFAULT_SELECT = "SELECT * FROM bound"
+# What a rule's other SQL calls the rows of its `ops`.
+SELECTED_OPS = "selected_ops"
 _NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity", "clear_without")
 
 
@@ -58,6 +70,7 @@ class _Parser:
         self.document = document
         self.required = required
         self.mistakes: list[model.Mistake] = []
+        self.ops = self._sql("ops", document.values["ops"]) if "ops" in document.values else None
 
     def rule(self) -> model.Rule:
         top = self.document.values
@@ -79,6 +92,7 @@ class _Parser:
             requires=self._texts("requires", top.get("requires", [])),
             params=params,
             select=self._sql("select", top.get("select", DEFAULT_SELECT)),
+            ops=self.ops,
             abstain=tuple(
                 model.Abstention(
                     self._sql(f"{key}.when", item.get("when")),
@@ -146,7 +160,8 @@ class _Parser:
         if comment is not None:
             what = f"the comment '{_shortened(comment)}' swallows the lines behind it, which YAML makes one"
             self._mistake(key, what, "write the text after '|' instead of '>', or the comment as /* … */")
-        return self._text(key, value)
+        text = self._text(key, value)
+        return text if key == "ops" or not self.ops else in_place_of(SELECTED_OPS, self.ops, text)
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):

@@ -124,6 +124,12 @@ def code(sql: str) -> str:
     return "".join(" " if kind in (COMMENT, TEXT) else word for kind, word in words(sql))
 
 
+def in_place_of(table: str, select: str, sql: str) -> str:
+    """Return a text that reads the rows of a SELECT where it named a table; its lines stay where they are."""
+    rows = "".join(" " if kind in (COMMENT, SPACE) else word for kind, word in words(select))
+    return "".join(f"({rows})" if (kind, word) == (NAME, table) else word for kind, word in words(sql))
+
+
 def swallowed_if_folded(lines: str) -> str | None:
     """Return the '--' comment that would hide the SQL after it if YAML folded the lines into one; None: none would."""
     comment = None

@@ -20,7 +20,8 @@ from traceanalyzer.rules.rule_file.template import format_value, template_fields
 # What evaluation itself makes of a finding's row.
 _NEEDED_BY_FINDINGS = ("trace", "device")
 _NEEDED_BY_CLAIMS = ("bound_ns", "bound_share", "window_ns")
-_SAVING_COLUMNS = {"trace_id", "op_id", "saving_ns"}
+_OPS_COLUMNS = {"trace_id", "op_id"}
+_SAVING_COLUMNS = {*_OPS_COLUMNS, "saving_ns"}
 
 
 def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
@@ -45,10 +46,13 @@ class _Binder:
         self.values: dict[str, Any] = dict(rule.values())
 
     def mistakes(self, capabilities: set[str]) -> list[Mistake]:
+        wrong = [*self._names(capabilities), *self._ops("ops", self.rule.ops, _OPS_COLUMNS)]
+        if wrong and self.rule.ops:
+            return wrong  # other SQL reads these rows, and would repeat what is wrong with them
         return [
-            *self._names(capabilities),
+            *wrong,
             *self._clear_without(),
-            *self._op_saving(),
+            *self._ops("op_saving", self.rule.op_saving, _SAVING_COLUMNS),
             *self._claims(),
             *self._select(),
         ]
@@ -75,14 +79,14 @@ class _Binder:
             if mistake is not None:
                 yield mistake
 
-    def _op_saving(self) -> Iterator[Mistake]:
-        if not self.rule.op_saving:
+    def _ops(self, key: str, sql: str | None, needed: set[str]) -> Iterator[Mistake]:
+        if not sql:
             return
-        columns, mistake = self._bound("op_saving", self.rule.op_saving, self.values)
+        columns, mistake = self._bound(key, sql, self.values)
         if mistake is not None:
             yield mistake
-        elif not columns.keys() >= _SAVING_COLUMNS:
-            yield self._mistake("op_saving", f"must return {', '.join(sorted(_SAVING_COLUMNS))}")
+        elif not columns.keys() >= needed:
+            yield self._mistake(key, f"must return {', '.join(sorted(needed))}")
 
     def _claims(self) -> Iterator[Mistake]:
         claims = self.rule.claims
@@ -158,7 +162,9 @@ class _Binder:
         except sandbox.RuleQueryError as error:
             what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
-            line = error.line if key in ("select", "op_saving", "clear_without") or key.endswith(".select") else 1
+            line = (
+                error.line if key in ("select", "ops", "op_saving", "clear_without") or key.endswith(".select") else 1
+            )
             return {}, self._mistake(key, what, hint, line)
 
 
