@@ -69,8 +69,9 @@ def open_store(place: Path | Location) -> Store:
 
 def _open_shared(folder: Path, place: Location) -> Store:
     from traceanalyzer.store.shared_store import SharedStore
+    from traceanalyzer.store.working_copy import WorkingCopy
 
-    return Store(folder, SharedStore(place))
+    return WorkingCopy(folder, SharedStore(place))
 
 
 def _working_copy(place: Location) -> Path:

@@ -4,15 +4,11 @@
       traceanalyzer-store.txt     the mark of the user who made it, in this place
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
-      cards/<name>-<key>/         of traces in a shared store: what tells them apart, without their tables
       derived/<key>/              attribution tables of one set of traces under one set of options
       ranks/<key>/<number>/       what other processes computed of it, one trace each; gone once derived/<key> is there
       answers/<key>.txt           what is quicker read than made again: diagnoses, ranks, what objects elsewhere are
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
       catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
-
-Beside it there may be a store in a bucket (`shared_store`): then what is complete here is published there, and what is
-there is fetched into this folder before it is used. Names are then the same on every machine.
 
 A folder appears under its name only when it is complete; a command that is later finds it there and drops its own. Its
 seal says what was in it: a folder that lacks a file, or has another one, is made again.
@@ -50,8 +46,6 @@ if TYPE_CHECKING:
 
 _DERIVED_FROM = "traces.txt"
 _DERIVED_NAME = re.compile(r"[0-9a-f]{16}")
-# Files by which the traces of a folder are known: their ranks, and their names in an archive.
-_ON_CARD = re.compile(r"members\.json|[^/]+/traces\.parquet")
 # What the ranks of a run have in common: the first folder that is written for them.
 MATCHED = "matched"
 # How long a folder that another machine wrote may take to be seen here: file systems on a network remember names.
@@ -62,14 +56,16 @@ _PAUSE_S = 0.1
 class Store:
     """The stored traces of one folder, which `locate_store` has found to be the user's.
 
-    `shared` is the store in a bucket that the folder is a working copy of.
+    A store that machines share, in a bucket, is a `WorkingCopy`, which overrides what the two do differently.
     """
 
-    def __init__(self, folder: Path, shared: SharedStore | None = None) -> None:
+    shared: SharedStore | None = None  # what the folder is a working copy of
+    _may_hold_unknown = False  # whether it may hold tables of a file that it has not read
+
+    def __init__(self, folder: Path) -> None:
         # Whole, because Arrow takes a path that begins with `name:` for a URL.
         self.folder = folder.absolute()
-        self.shared = shared
-        self._key = user_key()
+        self._key = self._name_key = user_key()
         self._writer = writing.StoreWriter(self.folder, self._key)
         self.answers = KeptAnswers(self._writer)
         self.catalog = CatalogFile(self._writer)
@@ -77,12 +73,10 @@ class Store:
     @property
     def place(self) -> Path | Location:
         """What `open_store` opens it by, in this process and in others."""
-        return self.folder if self.shared is None else self.shared.location
+        return self.folder
 
     def claim_shared(self) -> None:
         """See that the shared store, if there is one, can be used."""
-        if self.shared is not None:
-            self.shared.claim()
 
     def trace_folder(self, source: Path | RemoteObject, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
         """Return the folder with a file's tables and whether it was there already; `ingest` fills it if not."""
@@ -90,7 +84,7 @@ class Store:
         # Remembered is what the file looked like before it was read: after a write meanwhile it looks otherwise.
         stamp = stamp_of(source)
         digest: str | None = None
-        if remembered is not None or self.shared is not None:
+        if remembered is not None or self._may_hold_unknown:
             is_known = remembered is not None and remembered.stamp == stamp
             digest = remembered.digest if remembered is not None and is_known else digest_of(source)
             check_unchanged(source, stamp)
@@ -114,12 +108,15 @@ class Store:
         """
         remembered = self._read_source(source)
         if remembered is None or remembered.stamp != stamp_of(source):
-            if self.shared is None or isinstance(source, Path):
-                return None
-            target = self._trace_target(source, source.digest)
+            digest = self._digest_at_hand(source)
         else:
-            target = self._trace_target(source, remembered.digest)
-        return target if self.has(target) else None
+            digest = remembered.digest
+        target = None if digest is None else self._trace_target(source, digest)
+        return target if target is not None and self.has(target) else None
+
+    def _digest_at_hand(self, source: Path | RemoteObject) -> str | None:
+        """Return what names the tables of a file that this store has not read, where that needs no hashing."""
+        return None
 
     def written_elsewhere(self, name: str) -> Path:
         """Return a folder of traces that another process says it wrote; raises TraceAnalyzerError where none comes."""
@@ -130,13 +127,12 @@ class Store:
         file, text = self._failure_file(source), json.dumps(stamp)
         writing.make_own_folder(file.parent)
         self._writer.replace_file(file, lambda fresh: fresh.write_text(text))
-        if self.shared is not None:
-            self.shared.put_text(self._name(file), text)
+        self._tell(file, text)
 
     def is_known_failure(self, source: Path | RemoteObject) -> bool:
         """Return whether a file could not be read, and looks the same since."""
         file = self._failure_file(source)
-        text = writing.read_own_text(file) if self.shared is None else self.shared.text(self._name(file))
+        text = writing.read_own_text(file) or self._told(file)
         try:
             return bool(json.loads(text or "[]") == stamp_of(source))
         except (ValueError, RecursionError):
@@ -148,9 +144,6 @@ class Store:
     def _seen(self, target: Path) -> Path:
         until_s = time.monotonic() + _PATIENCE_S
         while not self.is_whole(target):
-            if self.shared is not None:
-                what = "a worker published this, and it is damaged or gone"
-                raise writing.StoreError(what, self.shared.url_of(self._name(target)), "run the command again")
             if time.monotonic() > until_s:
                 hint = "give --store a folder that all workers share with this machine, under the same path"
                 raise TraceAnalyzerError("a worker wrote this, and it cannot be seen here", target, hint)
@@ -190,19 +183,11 @@ class Store:
 
     def has(self, target: Path) -> bool:
         """Return whether the store holds a folder, here or where it is shared."""
-        return self.is_here(target) if self.shared is None else self.shared.has(self._name(target))
+        return self.is_here(target)
 
     def card_folder(self, target: Path) -> Path | None:
         """Return a folder with what tells traces apart, and not all their tables; None where it is damaged."""
-        if self.shared is None or self.is_here(target):
-            return target
-        card = self.folder / "cards" / target.name
-        if not self.is_here(card):
-            with self._writer.scratch() as scratch:
-                if not self.shared.fetch(self._name(target), scratch, _ON_CARD):
-                    return None
-                self._writer.put_folder(scratch, card)
-        return card
+        return target
 
     def is_here(self, target: Path) -> bool:
         """Return whether a folder lies on this machine and is what it was when it was written."""
@@ -213,21 +198,7 @@ class Store:
 
         With a shared store, it is here and there afterwards: fetched, or published, where it was not.
         """
-        if self.is_here(target):
-            if self.shared is not None and not self.shared.has(self._name(target)):
-                self.shared.publish(self._name(target), target)
-            return True
-        return self.shared is not None and self._fetch(target)
-
-    def _fetch(self, target: Path) -> bool:
-        """Fetch a folder from the shared store, if it is there and whole."""
-        if self.shared is None or not self.shared.has(self._name(target)):
-            return False
-        with self._writer.scratch() as scratch:
-            if not self.shared.fetch(self._name(target), scratch):
-                return False
-            self._writer.put_folder(scratch, target)
-        return True
+        return self.is_here(target)
 
     def rank_folder(
         self, derived: str, name: str, traces: Sequence[Path], compute: Callable[[Path], None]
@@ -272,10 +243,7 @@ class Store:
         return count
 
     def _publish(self, scratch: Path, target: Path) -> None:
-        """Give a written folder its name, in the shared store first: what was published there before counts."""
-        while self.shared is not None and not self.shared.publish(self._name(target), scratch):
-            if self._fetch(target):
-                return
+        """Give a written folder its name; where there is one already, that one counts."""
         self._writer.put_folder(scratch, target)
 
     def _trace_target(self, source: Path | RemoteObject, digest: str) -> Path:
@@ -291,8 +259,8 @@ class Store:
     def _read_source(self, source: Path | RemoteObject) -> SourceRecord | None:
         file = self._source_file(source)
         record = parse_record(writing.read_own_text(file))
-        if record is None and self.shared is not None and isinstance(source, Path):  # an object need not be hashed
-            record = parse_record(self.shared.text(self._name(file)))
+        if record is None and isinstance(source, Path):  # an object need not be hashed
+            record = parse_record(self._told(file))
         return record
 
     def _remember(
@@ -304,8 +272,15 @@ class Store:
             writing.make_own_folder(file.parent)
             self._writer.replace_file(file, lambda fresh: fresh.write_text(facts.text()))
         # Other machines know by it which tables are of a file, without hashing the file.
-        if self.shared is not None and (is_new or isinstance(source, Path)):
-            self.shared.put_text(self._name(file), facts.text())
+        if is_new or isinstance(source, Path):
+            self._tell(file, facts.text())
+
+    def _tell(self, file: Path, text: str) -> None:
+        """Tell other machines what a record of this store says."""
+
+    def _told(self, file: Path) -> str | None:
+        """Return what another machine told of it."""
+        return None
 
     def _forget(self, name: str) -> None:
         """Remove the tables of what a file held before, and all derived from them, unless a file still holds it."""
@@ -325,15 +300,9 @@ class Store:
         folder = self.folder / part
         return list(folder.iterdir()) if writing.is_own_folder(folder) else []
 
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self.folder).as_posix()
-
     def _hash(self, text: str) -> str:
-        """Return a name in the store. Without the user's key nobody can foresee it, and plant a folder under it.
-
-        The working copy of a shared store lies in the user's cache, and has the names that all machines give.
-        """
-        return writing.keyed_hash(text.encode(errors="surrogateescape"), self._key if self.shared is None else b"")
+        """Return a name in the store. Without the user's key nobody can foresee it, and plant a folder under it."""
+        return writing.keyed_hash(text.encode(errors="surrogateescape"), self._name_key)
 
 
 def _relative(path: Path, root: Path) -> str:
