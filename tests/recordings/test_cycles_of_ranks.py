@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rewritten_trace as rewritten
@@ -21,8 +22,12 @@ MINUTE_US = 60e6
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    return write_cycles(tmp_path, JOB)
+
+
+def write_cycles(tmp_path: Path, job: dict[str, Any]) -> Path:
     """Write 2 ranks, each a process of its own, in 2 cycles a minute apart."""
-    for rank, file in enumerate(simulate_job(JOB).write_kineto(tmp_path / "job")):
+    for rank, file in enumerate(simulate_job(job).write_kineto(tmp_path / "job")):
         document = rewritten.read(file)
         for cycle in range(2):
             events = [
@@ -81,3 +86,14 @@ def test_a_rank_that_lacks_a_cycle_meets_the_others_in_the_cycle_that_it_has(fol
     screen = " ".join(asked("diagnose", folder, "--store", tmp_path / "store").split())
     assert "Rank 1 was recorded in 1 of 2 cycles" in screen
     assert "ranks of different runs" not in screen
+
+
+def test_a_cycle_without_the_late_rank_is_listed_and_blames_no_collective(tmp_path: Path) -> None:
+    run = write_cycles(tmp_path, JOB | {"steps": 4, "comm_us": 900, "faults": {"rank": 1, "loader_us": 9_000}})
+    next(run.glob("*_5001.1764000000*")).unlink()
+    found = json.loads(asked("diagnose", run, "--store", tmp_path / "store", "--format", "json"))
+    judged = {item["trace"]: item["is_judged"] for item in found["recordings"]}
+    assert [judged[name] for name in sorted(judged)] == [False, True, True]
+    shares = [(item["rule"], item["saving_share"]) for item in found["findings"] if item["kind"] == "finding"]
+    assert shares[0][0] == "dataloader-bound"
+    assert max(share for rule, share in shares if rule == "comm-blocking") < 0.3

@@ -3,7 +3,8 @@
 -- Recordings of one rank are comparable if one process made them at different times and their steps run the same
 -- kernels equally often on the same device. The report judges the comparable recordings that hold the most steps
 -- together, of equal ones the latest, and pools their steps. Recordings of several ranks are judged together by their
--- session. Every recording of a rank with a single one is judged.
+-- session; one that lacks a rank does not show for whom the others wait. Every recording of a rank with a single one is
+-- judged.
 --
 -- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
@@ -45,8 +46,12 @@ placed AS (
     LEFT JOIN step_times ON step_times.trace_id = windows.trace_id AND step_times.device = windows.device
     LEFT JOIN canonical.devices ON devices.trace_id = windows.trace_id AND devices.device = windows.device
 ),
+-- A rank with a single recording tells which sessions lack it.
 again AS (
-    SELECT * FROM placed WHERE recording_count > 1
+    SELECT *
+    FROM placed
+    WHERE recording_count > 1
+       OR (rank IS NOT NULL AND EXISTS (SELECT 1 FROM placed AS several WHERE several.recording_count > 1))
 ),
 -- The processes that launch work. Recordings of one rank that different processes made are of different runs.
 launching AS (
@@ -99,7 +104,10 @@ matched AS (
     GROUP BY mine.session, theirs.session, mine.rank_id, mine.device
 ),
 sessions AS (
-    SELECT session, count(DISTINCT rank_id) AS rank_count, max(step_count) AS step_count FROM again GROUP BY session
+    SELECT session, count(DISTINCT rank_id) AS rank_count, max(step_count) AS step_count
+    FROM again
+    GROUP BY session
+    HAVING max(recording_count) > 1
 ),
 -- Every device of two sessions, as each of the two shows it.
 pairs AS (
@@ -108,10 +116,11 @@ pairs AS (
         CASE
             WHEN made.is_overlapping OR compared.is_overlapping THEN 1
             WHEN made.process <> compared.process THEN 2
-            WHEN made.trace_id IS NULL OR compared.trace_id IS NULL THEN 3
-            WHEN made.device_name <> compared.device_name THEN 4
-            WHEN made.step_count = 0 OR compared.step_count = 0 THEN 5
-            WHEN least(coalesce(one.same_share, 0), coalesce(two.same_share, 0)) < 0.9 THEN 6
+            WHEN made.trace_id IS NULL THEN 3
+            WHEN compared.trace_id IS NULL THEN 4
+            WHEN made.device_name <> compared.device_name THEN 5
+            WHEN made.step_count = 0 OR compared.step_count = 0 THEN 6
+            WHEN least(coalesce(one.same_share, 0), coalesce(two.same_share, 0)) < 0.9 THEN 7
         END AS difference
     FROM sessions AS mine
     JOIN sessions AS theirs ON theirs.session <> mine.session
@@ -134,10 +143,11 @@ compared AS (
         CASE min(difference)
             WHEN 1 THEN 'recordings of one rank show the same time, so they are of two runs'
             WHEN 2 THEN 'another process made it'
-            WHEN 3 THEN 'it shows other devices'
-            WHEN 4 THEN 'it ran on another model of device'
-            WHEN 5 THEN 'steps are not known'
-            WHEN 6 THEN 'its steps run other kernels'
+            WHEN 3 THEN 'it lacks a device that the judged ones show'
+            WHEN 4 THEN 'it shows other devices'
+            WHEN 5 THEN 'it ran on another model of device'
+            WHEN 6 THEN 'steps are not known'
+            WHEN 7 THEN 'its steps run other kernels'
         END AS because
     FROM pairs
     GROUP BY session, other
