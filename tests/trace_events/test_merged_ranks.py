@@ -48,7 +48,7 @@ def found(
     merged = find_ranks(
         processes,
         lambda: {pid: DeviceProcess(number, places[pid], places[pid] + 9) for pid, number in (devices or {}).items()},
-        lambda: launches or {},
+        lambda later: launches or {},
         first_rank,
     )
     if merged is None:
@@ -150,7 +150,7 @@ def test_files_written_one_after_the_other_are_ranks_by_their_place(pids: tuple[
     processes += [device(pids[1], 150)] if pids[1] != pids[0] else []
     places = {"0": (50, 199 if pids[1] == "0" else 90), "1": (150, 190)}
     devices: dict[Pid, DeviceProcess] = {pid: DeviceProcess(int(pid), *places[pid]) for pid in set(pids)}
-    merged = find_ranks(processes, lambda: devices, dict, None)
+    merged = find_ranks(processes, lambda: devices, lambda later: {}, None)
     assert merged is not None
     assert merged.ranks == (0, 1)
     spans = {(member.pid, member.group): (member.first_id, member.last_id) for member in merged.members}
@@ -309,6 +309,27 @@ def test_ranks_with_ids_of_their_own_are_told_apart_by_their_launches(tmp_path: 
         ops = rows_of(folder, "gpu_ops")
         assert {op["name"] for op in ops} == {name}
         assert all(op["launch_id"] is not None and op["cpu_op_id"] is not None for op in ops)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("apart_us", [6.0, -6.0])
+def test_ranks_that_number_launches_alike_are_told_apart_by_whose_work_can_have_started(
+    tmp_path: Path, apart_us: float
+) -> None:
+    rows = rank_events(3241, 0, 20.0) + rank_events(3242, 1, 20.0 + apart_us)
+    traces = ingested(tmp_path, sorted(rows, key=lambda row: (row["cat"], row["ts"])))
+    assert list(traces) == ["rank0", "rank1"]
+    for folder in traces.values():
+        (name,) = {op["name"] for op in rows_of(folder, "gpu_ops")}
+        assert name in {f"k{row['pid']}" for row in rows_of(folder, "threads")}
+        assert all(op["launch_id"] is not None for op in rows_of(folder, "gpu_ops"))
+
+
+def test_ranks_that_work_at_one_time_are_not_told_apart_by_order(tmp_path: Path) -> None:
+    rows = rank_events(3241, 0) + rank_events(3242, 1, 3.0)
+    traces = ingested(tmp_path, sorted(rows, key=lambda row: row["ts"]))
+    assert list(traces) == ["0"]
+    assert [row["defect"] for row in rows_of(traces["0"], "defects")] == ["several-processes"]
 
 
 def test_ids_that_two_processes_use_link_nothing_where_their_work_cannot_be_told_apart(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ _LEAST_SHIFT = 10_000
 _MOST_RANK = 2**31 - 1
 # Of a device's work, how much one process launched at least: the first launches may lie before the recording.
 _LEAST_OWN_SHARE = 0.9
+# Of a device's work, how much starts after the launches of its own process: few records have wrong times.
+_LEAST_POSSIBLE_SHARE = 0.99
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,13 @@ Launches = Mapping[str | None, Mapping[str | None, int]]
 def find_ranks(
     processes: Sequence[Process],
     devices: Callable[[], Devices],
-    launches: Callable[[], Launches],
+    launches: Callable[[bool], Launches],
     first_rank: int | None,
 ) -> Merged | None:
     """Return the ranks that were merged into a file; None where it holds one rank, as files do.
 
-    What takes long to read is asked for where it is needed. `first_rank` is the rank that the file's header has: tools
+    What takes long to read is asked for where it is needed, `launches` also for the work that starts after a call of
+    its id alone. `first_rank` is the rank that the file's header has: tools
     that merge keep the first header. Raises SeveralRanksError where there are several ranks whose work cannot be told
     apart.
     """
@@ -117,9 +120,13 @@ def find_ranks(
     if found is None and len(hosts) > 1:
         if not device_of:
             return None  # a program of several processes
-        counts = launches()
-        found = _by_ids(processes, hosts, counts, first_rank) or _by_place(processes, hosts, device_of, first_rank)
-        found = found or _by_own_calls(processes, hosts, counts)
+        counts = launches(False)
+        found = (
+            _by_ids(processes, hosts, counts, first_rank)
+            or _by_place(processes, hosts, device_of, first_rank)
+            or _by_own_calls(processes, hosts, counts)
+            or _by_order(processes, hosts, launches(True), first_rank)
+        )
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
     return found
@@ -231,6 +238,33 @@ def _by_ids(
         return None
     ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
     return _merged(processes, known, ranks, "each device runs the work of one process")
+
+
+def _by_order(
+    processes: Sequence[Process], hosts: Sequence[Process], later: Launches, first_rank: int | None
+) -> Merged | None:
+    """Sort the processes of devices by who can have launched their work, where the ranks number launches alike.
+
+    Work starts after its launch. A process that alone can have launched a device's work did, and no other device's.
+    """
+    devices = [process for process in processes if process.gpu_count]
+    if len(devices) != len(hosts) or any(device.pid in {host.pid for host in hosts} for device in devices):
+        return None
+    able = {
+        device.pid: {
+            host.pid
+            for host in hosts
+            if later.get(device.pid, {}).get(host.pid, 0) >= _LEAST_POSSIBLE_SHARE * device.gpu_count
+        }
+        for device in devices
+    }
+    owners: dict[str | None, dict[str | None, int]] = {}
+    while sure := [device for device in devices if len(able.get(device.pid, ())) == 1]:
+        (owner,) = able.pop(sure[0].pid)
+        owners[sure[0].pid] = {owner: sure[0].gpu_count}
+        for others in able.values():
+            others.discard(owner)
+    return None if able else _by_ids(processes, hosts, owners, first_rank)
 
 
 def _by_place(

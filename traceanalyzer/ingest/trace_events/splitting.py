@@ -98,11 +98,11 @@ def _find_ranks(
             for pid, device, last_device, begin, end in found
         }
 
-    def launches() -> Mapping[str | None, Mapping[str | None, int]]:
+    def launches(later: bool) -> Mapping[str | None, Mapping[str | None, int]]:
         parts = {part: files[part] for part in ("host", "gpu_events")}
         counts: dict[str | None, dict[str | None, int]] = {}
-        for device, host, count in database.execute(sql("process_launches"), parts).fetchall():
-            counts.setdefault(device, {})[host] = count
+        for device, host, count, later_count in database.execute(sql("process_launches"), parts).fetchall():
+            counts.setdefault(device, {})[host] = later_count if later else count
         return counts
 
     recorder = find_recorder(database, _files(stage, "other"))
