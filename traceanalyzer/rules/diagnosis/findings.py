@@ -116,10 +116,12 @@ def build_finding(
     ordered: Ordered | None,
     explanations: tuple[AttachedExplanation, ...] = (),
     said: Mapping[str, Any] | None = None,
+    covered_by: tuple[str, ...] = (),
 ) -> Finding:
     """Return the finding of a verdict that fired, without what `with_evidence` adds.
 
-    The message takes its numbers from the row `said`, where there is one, instead of the verdict's.
+    The message takes its numbers from the row `said`, where there is one, instead of the verdict's. Of a run without
+    GPU work, whose fixes have no order, `covered_by` names rules whose findings save the same time.
     """
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
     dialect = dialect_at(run, trace)
@@ -161,9 +163,9 @@ def build_finding(
         # Only a rule's worst place says what the fix adds.
         marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
         marginal_order=None if ordered is None else ordered.order,
-        status=PRIMARY if ordered is None else ordered.status,
+        status=ordered.status if ordered is not None else ALTERNATIVE if covered_by else PRIMARY,
         is_experimental=rule.status == EXPERIMENTAL,
-        alternatives=() if ordered is None else ordered.alternatives,
+        alternatives=covered_by if ordered is None else ordered.alternatives,
         explanations=explanations,
         fixes=_fixes(run, verdict),
         references=_references(run, verdict, dialect),

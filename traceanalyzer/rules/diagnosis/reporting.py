@@ -48,10 +48,10 @@ from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.run_savings import selected_over_all
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
+from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Ordered
 from traceanalyzer.rules.fix_plan.ordering import plan_of
 from traceanalyzer.rules.fix_plan.plan_context import Key, PlanContext, key_of
-from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, Rule
+from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, HOST, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
 from traceanalyzer.rules.sql import read_query
 
@@ -248,8 +248,32 @@ def _findings(
         explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
         owned, ordered = results.planned.owned.get(key, {}), ranked.get(key)
         said = selected_over_all(evaluator.con, run, verdict, values[verdict.rule.id])
-        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations, said))
+        covered_by = _covered_by(verdict, verdicts)
+        findings.append(
+            build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations, said, covered_by)
+        )
     return merge_ranks(findings)
+
+
+def _covered_by(verdict: Verdict, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the rules that say more exactly what costs the time of a bucket of the host's ledger in this recording.
+
+    One that saves less than half of it says too little about the rest, and is itself covered.
+    """
+    alike = (
+        other
+        for other in verdicts
+        if verdict.rule.scope == HOST == other.rule.scope
+        and other.place == verdict.place
+        and other.row.get("bucket") == verdict.row.get("bucket")
+    )
+    return tuple(sorted(other.rule.id for other in alike if _is_ahead(other, verdict)))
+
+
+def _is_ahead(one: Verdict, other: Verdict) -> bool:
+    if other.rule.id in one.rule.refines:
+        return bool(one.row["bound_ns"] > FINER_SHARE * other.row["bound_ns"])
+    return one.rule.id in other.rule.refines and other.row["bound_ns"] <= FINER_SHARE * one.row["bound_ns"]
 
 
 def _proven(

@@ -1,0 +1,56 @@
+"""Findings of runs without GPU work promise each time once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer import open_run
+
+STEP_US = 20_000
+
+
+def _rank(rank: int, own_us: int, loader_us: int) -> dict[str, object]:
+    """Return a trace whose steps load, compute for 1 ms, are outside operators for `own_us`, and exchange data."""
+    events: list[dict[str, object]] = []
+
+    def event(name: str, category: str, ts: int, dur: int) -> None:
+        events.append({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur})
+
+    for step in range(1, 6):
+        start = step * STEP_US
+        event(f"ProfilerStep#{step}", "user_annotation", start, STEP_US)
+        event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation", start, loader_us)
+        event("aten::mm", "cpu_op", start + loader_us, 1000)
+        exchange = start + loader_us + 1000 + own_us
+        event("gloo:all_reduce", "user_annotation", exchange, start + STEP_US - exchange)
+    return {"traceEvents": events, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
+
+
+@pytest.mark.parametrize(
+    ("late", "other", "expected"),
+    [
+        ((16_000, 0), (1000, 0), {"cpu-rank-late": (), "cpu-python-bound": ("cpu-rank-late",)}),
+        ((2000, 14_000), (1000, 0), {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",)}),
+        # All ranks lose most of it: the finding that is about all of it covers the other.
+        ((16_000, 0), (11_000, 0), {"cpu-python-bound": (), "cpu-rank-late": ("cpu-python-bound",)}),
+        # What the rank does otherwise is no part of what makes it late.
+        (
+            (5000, 10_000),
+            (5000, 0),
+            {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",), "cpu-python-bound": ()},
+        ),
+    ],
+)
+def test_what_makes_a_rank_late_is_promised_once(
+    tmp_path: Path, late: tuple[int, int], other: tuple[int, int], expected: dict[str, tuple[str, ...]]
+) -> None:
+    for rank, (own_us, loader_us) in enumerate((other, late)):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(_rank(rank, own_us, loader_us)))
+    with open_run(tmp_path, store=tmp_path / "store") as run:
+        found = [item for item in run.diagnose().findings if item.saving_share]
+    findings = [item for item in found if 1 in (item.rank, *item.same_on_ranks)]
+    assert {item.rule: item.alternatives for item in findings} == expected
+    assert sum(item.saving_share or 0 for item in findings if item.status == "primary") <= 1
