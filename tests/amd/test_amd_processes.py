@@ -127,3 +127,43 @@ def test_bytes_that_are_no_text_cost_their_letters_and_a_short_row_itself(tmp_pa
     assert [op["name"] for op in tables["gpu_ops"]] == ["caf\ufffd"]
     defects = {row["defect"]: row["defect_count"] for row in tables["defects"]}
     assert (defects["invalid-utf8"], defects["unreadable-record"]) == (2, 1)
+
+
+ALLOCATIONS = "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,End_Timestamp"
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_tables_of_allocations_say_what_was_held_and_where(tmp_path: Path, beside: bool) -> None:
+    rows = [
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_FREE,,0,0x7f10,2,1900,1950",
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,4096,0x7f10,1,1000,1050",
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 0,64,0x20,3,1000,1060",
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,64,nowhere,3,1000,1060",
+    ]
+    file = table(tmp_path / "a_memory_allocation_trace.csv", ALLOCATIONS, *rows)
+    table(tmp_path / "a_agent_info.csv", "Node_Id,Agent_Type,Name", "0,CPU,cpu", "1,GPU,gfx942", "2,GPU,gfx942")
+    if beside:
+        file = table(tmp_path / "a_kernel_trace.csv", KERNELS, "KERNEL_DISPATCH,Agent 1,1,1,gemm,1,1000,1050")
+    tables = read(file)
+    assert not isinstance(tables, str)
+    events = [(row["kind"], row["start_ns"], row["device"], row["size_bytes"]) for row in tables["memory_events"]]
+    assert sorted(events) == [("alloc", 1050, 1, 4096), ("alloc", 1060, -1, 64), ("free", 1950, 1, -4096)]
+    assert ("unreadable-record", 1) in [(row["defect"], row["defect_count"]) for row in tables["defects"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("memory_copy_trace", "Kind,Direction,Source_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp"),
+        ("hip_api_trace", "Domain,Function,Correlation_Id,Start_Timestamp,End_Timestamp"),
+        ("marker_api_trace", ""),
+        ("scratch_memory_trace", None),
+    ],
+)
+def test_a_table_beside_others_that_cannot_be_read_is_one_defect(tmp_path: Path, name: str, head: str | None) -> None:
+    table(tmp_path / f"a_{name}.csv", head if head is not None else "Kind,Operation,Agent_Id,Queue_Id")
+    tables = read(table(tmp_path / "a_kernel_trace.csv", KERNELS, "KERNEL_DISPATCH,Agent 1,1,1,gemm,1,1000,1050"))
+    assert not isinstance(tables, str)
+    assert len(tables["gpu_ops"]) == 1
+    found = [row["example"] for row in tables["defects"] if row["defect"] == "unreadable-table"]
+    assert found == ([] if head is None else [f"a_{name}.csv"])

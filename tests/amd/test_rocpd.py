@@ -240,10 +240,12 @@ def test_an_empty_table_is_no_error(database: Path, table: str) -> None:
     "sign",
     [
         "UPDATE rocpd_metadata{s} SET value = '4.1.0' WHERE tag = 'schema_version'",
+        "UPDATE rocpd_metadata{s} SET value = '5' WHERE tag = 'schema_version'",
+        "UPDATE rocpd_metadata{s} SET value = '10.0.0' WHERE tag = 'schema_version'",
         "INSERT INTO rocpd_metadata{s} (tag, value) VALUES ('compression', 'lz4-frame-v1')",
     ],
 )
-def test_schema_4_is_refused_by_name(database: Path, sign: str) -> None:
+def test_schemas_after_3_are_refused_by_name(database: Path, sign: str) -> None:
     change(database, sign)
     with pytest.raises(TraceAnalyzerError, match="schema"):
         ask(database, DEFECTS)

@@ -27,12 +27,15 @@ _HEAD_BYTES = 2**16
 # kind of table → columns that only it has, in small letters. The first kind that a set has leads it.
 _TABLES = {
     "kernel": {"kind", "kernel_name", "agent_id", "start_timestamp", "end_timestamp"},
-    "copy": {"kind", "direction", "source_agent_id", "start_timestamp", "end_timestamp"},
+    "copy": {"kind", "direction", "source_agent_id", "destination_agent_id", "start_timestamp", "end_timestamp"},
     "api": {"domain", "function", "thread_id", "start_timestamp", "end_timestamp"},
     "counter": {"counter_name", "counter_value", "dispatch_id", "start_timestamp"},
+    "allocation": {"operation", "allocation_size", "address", "end_timestamp"},
     "agent": {"agent_type", "node_id"},
 }
-_LEADING = ("kernel", "copy", "api", "counter")
+_LEADING = ("kernel", "copy", "api", "counter", "allocation")
+_UNREADABLE = "unreadable"  # by its name one of the tables, but not by its header
+_SCRATCH = re.compile(r"_scratch_memory_trace\.csv$", re.IGNORECASE)  # no allocations of the program: not read
 _ENDING = re.compile(
     r"_(?:kernel_trace|hip_api_trace|hsa_api_trace|memory_copy_trace|marker_api_trace|rccl_api_trace"
     r"|memory_allocation_trace|scratch_memory_trace|counter_collection|agent_info)\.csv$",
@@ -58,9 +61,9 @@ def set_of(path: Path) -> dict[Path, str]:
     for file in siblings:
         if file == path or (_ENDING.search(file.name) and _belongs(file.name, prefix)):
             kind = table_kind(_head(file))
-            if kind is not None:
-                kinds[file] = kind
-    order = (*_LEADING, "agent")
+            if kind is not None or (file.is_file() and not _SCRATCH.search(file.name)):
+                kinds[file] = kind or _UNREADABLE
+    order = (*_LEADING, "agent", _UNREADABLE)
     return dict(sorted(kinds.items(), key=lambda item: (order.index(item[1]), len(item[0].name), item[0].name)))
 
 
@@ -129,7 +132,7 @@ def processes_in(tables: Mapping[Path, str]) -> list[CsvProcess]:
     found: dict[tuple[str | None, int | None], CsvProcess] = {}
     for file, kind in tables.items():
         header = _header(file)
-        if kind in ("agent", "counter") or not {"guid", "process_id"} & set(header):
+        if kind in ("agent", "counter", _UNREADABLE) or not {"guid", "process_id"} & set(header):
             continue
         for batch in batches_of(file, AmdDefects(), ("guid", "process_id", "thread_id")):
             _add_processes(batch, found)

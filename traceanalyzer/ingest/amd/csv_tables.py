@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from traceanalyzer.ingest.amd.recording import (
     Identity,
     NameCodes,
     ProcessRecording,
+    allocation_rows,
     call_batch,
     category_of,
     copy_kinds,
@@ -32,6 +34,7 @@ from traceanalyzer.ingest.nsys.masks import Column
 
 _AXES = ("x", "y", "z")
 _DIGITS = re.compile(r"\d{1,9}")
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,15}|0|[1-9]\d{0,17}")
 
 
 def csv_recordings(path: Path) -> Iterator[ProcessRecording]:
@@ -50,6 +53,8 @@ class CsvRecording:
         self._tables = tables
         self._process, self._is_first, self._many = process, is_first, many
         self.defects = AmdDefects()
+        for file in self._of("unreadable") if is_first else []:
+            self.defects.add("unreadable-table", example=file.name)
         self.folder = f"pid{process.label}" if many else "0"
         self.row_count = 0
         self._agents = self._read_agents()
@@ -237,12 +242,36 @@ class CsvRecording:
             "correlation": unless_zero(correlation),
         }
 
+    def _allocations(self, file: Path) -> Iterator[dict[str, Any]]:
+        for batch in self._batches(file):
+            agents = batch.column("agent_id").to_pylist() if "agent_id" in batch.schema.names else [""] * batch.num_rows
+            columns = ("end_timestamp", "allocation_size", "thread_id")
+            ends, sizes, threads = (numbers(batch, name).to_pylist() for name in columns)
+            addresses = batch.column("address").to_pylist()
+            for row, operation in enumerate(batch.column("operation").to_pylist()):
+                self.row_count += 1
+                if not ends[row] or not _ADDRESS.fullmatch(addresses[row]):
+                    self.defects.add("unreadable-record", example=f"{file.name}: {operation} at {addresses[row][:80]}")
+                    continue
+                yield {
+                    "event_id": self.row_count,
+                    "tid": threads[row],
+                    "end": ends[row],
+                    "type": "FREE" if "FREE" in operation.upper() else "ALLOC",
+                    "level": "REAL",
+                    "address": int(addresses[row], 0),
+                    "size": sizes[row],
+                    "device": self._device_named(agents[row]),
+                }
+
     def counters(self) -> CounterRows | None:
         """Return None: the passes that count are other runs of the program; see others."""
         return None
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield what hardware counters counted, a row a dispatch and counter; see ProcessRecording."""
+        """Yield allocations, and what hardware counters counted, a row a dispatch and counter; see ProcessRecording."""
+        allocated = [row for file in self._of("allocation") for row in self._allocations(file)]
+        yield from allocation_rows(allocated, [row["device"] for row in allocated])
         for file in self._of("counter"):
             sums: dict[tuple[str, str, str, int], float] = {}
             for batch in self._batches(file):

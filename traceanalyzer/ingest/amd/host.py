@@ -166,7 +166,7 @@ class ProcessSlices:
         """Return rows with the numbers of their threads, where they name threads."""
         if "thread" not in rows.column_names:
             return rows
-        numbers = self._numbers(integers(rows.column("thread").combine_chunks().fill_null(NONE)))
+        numbers = self._numbers(integers(rows.column("thread").combine_chunks().cast(pa.int64()).fill_null(NONE)))
         return rows.drop_columns(["thread"]).append_column("thread_id", pa.array(numbers, pa.int32()))
 
     def write_threads(self) -> None:

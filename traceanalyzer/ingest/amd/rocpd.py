@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +28,7 @@ from traceanalyzer.text.visible import masked
 
 _AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"
 _CONVERT = "`rocpd convert` of the same ROCm writes CSV: rocpd convert -i {} --output-format csv"
+_LATER = re.compile(r"[4-9]|[1-9]\d")  # versions of the schema after 3
 _PROCESS_FACTS = ("pid", "ppid", "init", "fini", "command")
 
 
@@ -123,7 +125,7 @@ def _version(tables: ProcessTables, path: Path) -> str:
     """Return the version of the schema. Raises TraceAnalyzerError where it is one that is not read."""
     facts = {row["tag"]: row["value"] for row in tables.rows("metadata")}
     version = str(facts.get("schema_version") or "3")
-    if version.startswith("4") or "compression" in facts:
+    if _LATER.match(version) or "compression" in facts:
         what = f"is a rocpd database of schema {version}, which is not read yet"
         raise TraceAnalyzerError(what, path, _CONVERT.format(path.name))
     return version
