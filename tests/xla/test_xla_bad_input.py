@@ -84,6 +84,14 @@ def test_joined_profiles_are_read_plane_by_plane(tmp_path: Path) -> None:
     assert defects(tables)["duplicate-plane"] == "note"
 
 
+def test_events_of_a_plane_of_an_unknown_name_are_kept_and_are_no_work(tmp_path: Path) -> None:
+    unknown = PlaneMaker("/megascale:0").line(1, "transfers", [(US, US, "send", {"bytes": 8})])
+    tables = read(space(gpu_plane(), host_plane(), unknown), tmp_path)
+    assert len(tables["gpu_ops"]) == 4
+    (kept,) = [row for row in tables["async_slices"] if row["pid"] == "/megascale:0"]
+    assert (kept["name"], kept["category"], kept["dur_ns"]) == ("send", "span", 1000)
+
+
 def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
     events: list[tuple[int, int, str, dict[str, Any]]] = [
         (2**63 - 1, US, "late", {}),

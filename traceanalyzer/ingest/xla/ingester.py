@@ -65,7 +65,7 @@ class XlaTrace:
         host.finish()
         device = DeviceWriter(space, self._sink, base_ns or 0, ModuleLaunches(host.facts))
         for plane in planes:
-            if plane.name.startswith("/device:"):
+            if not plane.name.startswith("/host:"):  # also planes of unknown names: their events are no work
                 device.write(plane)
         self._defects.add("mixed-clock-base", min(space.epoch_lines, space.relative_lines))
         self._note_messages()
