@@ -83,6 +83,16 @@ def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
     assert launches_of_each(rpd(tmp_path)) == [1, 1]
 
 
+@pytest.mark.parametrize("behind", ["", ", null, {}]}", " nothing"])
+def test_json_that_is_cut_behind_a_process_says_so(tmp_path: Path, behind: str) -> None:
+    file = tmp_path / "a_results.json"
+    file.write_text(json.dumps({"rocprofiler-sdk-tool": [tool()]}).removesuffix("]}") + behind)
+    tables = read(file)
+    assert not isinstance(tables, str)
+    assert len(tables["gpu_ops"]) == 2
+    assert ("unreadable-rows", 1) in [(row["defect"], row["defect_count"]) for row in tables["defects"]]
+
+
 def launches_of_each(file: Path) -> list[int]:
     with open_run(file, store=file.parent / "store", attribution=False) as run:
         query = "SELECT count(launch_id) FROM gpu_ops GROUP BY trace_id ORDER BY trace_id"

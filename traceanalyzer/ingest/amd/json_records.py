@@ -161,6 +161,11 @@ class ToolRecords:
             while not self._takes("]"):
                 yield self._tool()
 
+    def check_next(self) -> None:
+        """Raise CutError where a process is followed by neither another one nor the end of the list."""
+        if self._skip() not in "{]":
+            raise CutError(f"no process: {self._text[self._at : self._at + 40]!r}")
+
     def _tool(self) -> Iterator[tuple[str, str, Any]]:
         """Yield ('', key, value) for what describes a process, and (object, list, record) for each record."""
         self._expect("{")

@@ -83,6 +83,7 @@ def json_recordings(path: Path, scratch: Path) -> Iterator[ProcessRecording]:
             try:
                 for place, key, value in tool:
                     recording.take(place, key, value)
+                records.check_next()
             except CutError as error:
                 recording.defects.add("unreadable-rows", example=str(error))
             found += 1
