@@ -10,8 +10,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import duckdb
 import pytest
@@ -56,6 +58,24 @@ def test_a_recipe_of_xla_keeps_processes_apart_and_marks_steps(profiler: str) ->
     text = recipe(profiler)
     assert 'f"rank{' in text
     assert "step_num=step" in text
+
+
+@pytest.mark.parametrize(
+    ("profiler", "modules"), [("tensorflow", ""), ("torch_xla", ".debug .debug.profiler .runtime")]
+)
+def test_a_recipe_of_xla_records_the_ten_steps_that_it_promises(
+    profiler: str, modules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework = MagicMock()  # neither is installed where tests run
+    for name in ("", *modules.split()):
+        module = reduce(getattr, name.split(".")[1:], framework)
+        monkeypatch.setitem(sys.modules, profiler + name, module)
+    given = {"data": range(99), "batches": iter(range(99)), "train_step": MagicMock()}
+    exec(compile(recipe(profiler, str(tmp_path)), profiler, "exec"), given)
+    called = [name.rpartition(".")[2] for name, *_ in framework.mock_calls if "__" not in name]
+    recorded = called[called.index("start_trace" if "start_trace" in called else "start") :]
+    recorded = recorded[: recorded.index("stop_trace" if "stop_trace" in recorded else "stop")]
+    assert recorded.count("StepTrace" if profiler == "torch_xla" else "Trace") == 10
 
 
 def test_the_command_prints_the_recipe_and_nothing_else() -> None:

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 
 advance = jax.jit(lambda state, batch: state + (batch @ batch).sum())
 
-def train_step(state, batch=None):
-    return advance(state, jnp.ones((64, 64)) if batch is None else batch)
+def train_step(state, batch):
+    return advance(state, batch)
 
 def loaded():
     while True:
