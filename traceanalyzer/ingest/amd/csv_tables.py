@@ -244,14 +244,13 @@ class CsvRecording:
 
     def _allocations(self, file: Path) -> Iterator[dict[str, Any]]:
         for batch in self._batches(file):
-            agents = batch.column("agent_id").to_pylist() if "agent_id" in batch.schema.names else [""] * batch.num_rows
             columns = ("end_timestamp", "allocation_size", "thread_id")
             ends, sizes, threads = (numbers(batch, name).to_pylist() for name in columns)
-            addresses = batch.column("address").to_pylist()
-            for row, operation in enumerate(batch.column("operation").to_pylist()):
+            for row, texts in enumerate(batch.to_pylist()):
                 self.row_count += 1
-                if not ends[row] or not _ADDRESS.fullmatch(addresses[row]):
-                    self.defects.add("unreadable-record", example=f"{file.name}: {operation} at {addresses[row][:80]}")
+                operation, address = str(texts["operation"]), str(texts["address"])
+                if not ends[row] or not _ADDRESS.fullmatch(address):
+                    self.defects.add("unreadable-record", example=f"{file.name}: {operation} at {address[:80]}")
                     continue
                 yield {
                     "event_id": self.row_count,
@@ -259,9 +258,9 @@ class CsvRecording:
                     "end": ends[row],
                     "type": "FREE" if "FREE" in operation.upper() else "ALLOC",
                     "level": "REAL",
-                    "address": int(addresses[row], 0),
+                    "address": int(address, 0),
                     "size": sizes[row],
-                    "device": self._device_named(agents[row]),
+                    "device": self._device_named(texts.get("agent_id", "")),
                 }
 
     def counters(self) -> CounterRows | None:
