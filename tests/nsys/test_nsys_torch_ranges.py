@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from both_readers import need_library
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest.nsys.nvtx import take_apart
+from traceanalyzer.ingest.nsys.torch_ranges import in_plain_arrow, parts_natively, take_apart
+from traceanalyzer.ingest.trace_events.native import READER_VARIABLE, READERS
+
+
+@pytest.fixture(autouse=True, scope="module", params=READERS)
+def reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Take texts apart by the library and by the pattern."""
+    if request.param == "native":
+        need_library()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(READER_VARIABLE, request.param)
+        yield
 
 
 def told(text: str) -> tuple[Any, ...] | None:
@@ -70,6 +83,25 @@ def test_a_range_of_pytorch_is_taken_apart(text: str, expected: tuple[Any, ...])
 )
 def test_a_name_that_only_looks_alike_is_left_as_it_is(text: str) -> None:
     assert told(text) is None
+
+
+PIECES = (
+    *(", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ", "[", "]", "[[", "]]", "[[1, 2], [3]]", "[], ", "]]"),
+    *("[(1,0), (2,1)]", "(", ")", "-", ",", ", ", " ", "7", "123456789012345678", "aten::mm", "é", "\n", "\0", "x"),
+)
+
+
+@examples(300)
+@given(st.lists(st.none() | st.lists(st.sampled_from(PIECES), max_size=9).map("".join)), st.integers(0, 3))
+def test_the_library_finds_what_the_pattern_finds(texts: list[str | None], first: int) -> None:
+    need_library()
+    column = pa.array(texts, pa.string()).slice(first)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(READER_VARIABLE, "native")
+        found, expected = parts_natively(column), in_plain_arrow(column)
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert [list(part) for part in found] == [list(part) for part in expected]
 
 
 shapes = st.lists(st.lists(st.integers(-1, 2**40), max_size=4), min_size=1, max_size=5)

@@ -17,7 +17,7 @@ from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nester,
 from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import Calls, Launches, settle_ties
 from traceanalyzer.ingest.nsys.masks import Column, count, known
-from traceanalyzer.ingest.nsys.nvtx import as_operators, coded, take_apart
+from traceanalyzer.ingest.nsys.torch_ranges import as_operators, coded, take_apart
 from traceanalyzer.ingest.sink import TraceSink
 
 MARK, ACROSS_THREADS = "roctxMarkA", "roctxProcessRangeA"

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices, name_hashes
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, differs, either, known, negated, one_of
-from traceanalyzer.ingest.nsys.nvtx import SliceNamer, coded
+from traceanalyzer.ingest.nsys.nvtx import SliceNamer
+from traceanalyzer.ingest.nsys.torch_ranges import coded
 from traceanalyzer.ingest.sink import TraceSink
 
 # What a call says about the GPU work that it launched, as ids of slices.

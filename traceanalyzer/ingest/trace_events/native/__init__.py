@@ -25,7 +25,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 # Names the reader of chunks: `duckdb`, or `native` to have an error where the library is missing.
 READER_VARIABLE = "TRACEANALYZER_READER"
 READERS = {"native": "native, and DuckDB for unusual chunks", "duckdb": "DuckDB"}
-SOURCES = [Path(__file__).with_name(name) for name in ("columns.h", "words.h", "nesting.h", "scanner.c")]
+SOURCES = [
+    Path(__file__).with_name(name) for name in ("columns.h", "words.h", "nesting.h", "pages.h", "ranges.h", "scanner.c")
+]
 LIBRARY = Path(__file__).with_name("scanner.so")
 
 _ARGS, _HOST, _GPU, _OTHER = range(4)
@@ -141,7 +143,24 @@ def _library() -> ctypes.CDLL | None:
         function.restype, function.argtypes = result, arguments
     library.nest_slices.restype = number
     library.nest_slices.argtypes = [pointer, number, number, *[pointer] * 8]
+    library.ranges_take_apart.restype = number
+    library.ranges_take_apart.argtypes = [number, *[pointer] * 3, number, *[pointer] * 3]
+    for name, result, arguments in (
+        ("new", pointer, [small, *[number] * 5, small, pointer]),
+        ("free", None, [pointer]),
+        ("read", number, [pointer, number, pointer, pointer]),
+        ("null_count", number, [pointer, small]),
+        ("bytes", pointer, [pointer, small]),
+        ("byte_count", number, [pointer, small]),
+    ):
+        function = getattr(library, f"pages_{name}")
+        function.restype, function.argtypes = result, arguments
     return library
+
+
+def native_library() -> ctypes.CDLL | None:
+    """Return the library where it is in use."""
+    return _library() if reader_in_use() == "native" else None
 
 
 def nest_natively(

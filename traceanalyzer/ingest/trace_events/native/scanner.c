@@ -14,9 +14,12 @@
  *   - Nothing recurses; values nest at most MOST_LEVELS deep, one bit a level.
  *   - A scanner keeps its memory from chunk to chunk; its columns are valid until its next scan.
  */
+#define _POSIX_C_SOURCE 200809L /* for pread */
 #include "columns.h"
 #include "words.h"
 #include "nesting.h"
+#include "pages.h"
+#include "ranges.h"
 
 enum {
     MOST_LEVELS = 64,
