@@ -251,7 +251,7 @@ def _usual(database: duckdb.DuckDBPyConnection, stage: Path, files: Sequence[_Fi
 def _is_one_rank(processes: Sequence[Process]) -> bool:
     """Return whether processes are one rank's by their names alone."""
 
-    def unknown() -> Any:
+    def unknown(*_: bool) -> Any:
         raise SeveralRanksError
 
     try:
