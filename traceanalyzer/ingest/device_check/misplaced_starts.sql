@@ -3,8 +3,9 @@
 -- in which many are out of order, the order is unknown.
 CREATE OR REPLACE TEMP TABLE misplaced_starts AS
 WITH launched AS (
+    -- Few columns are sorted.
     SELECT
-        *,
+        op_id, lane, start_ns, call_start_ns, call_end_ns,
         lag(start_ns) OVER launches AS before_ns,
         lag(end_ns) OVER launches AS before_end_ns,
         lag(call_end_ns) OVER launches AS before_call_end_ns,
@@ -37,7 +38,8 @@ lanes AS (
     FROM device_work
     GROUP BY lane
 )
-SELECT op_id, name, start_ns AS recorded_ns, true_ns AS start_ns
-FROM misplaced
-JOIN lanes USING (lane)
+SELECT misplaced.op_id, work.name, misplaced.start_ns AS recorded_ns, true_ns AS start_ns
+FROM device_work AS work
+JOIN misplaced USING (op_id)
+JOIN lanes ON lanes.lane = misplaced.lane
 WHERE misplaced_count <= greatest($few, work_count * $few_share);

@@ -17,5 +17,6 @@ SELECT
     calls.start_ns AS call_start_ns,
     calls.start_ns + calls.dur_ns AS call_end_ns
 FROM read_parquet($ops) AS ops
-LEFT JOIN read_parquet($slices) AS calls ON calls.slice_id = ops.launch_id
+-- Only numbered calls launch work.
+LEFT JOIN (FROM read_parquet($slices) WHERE correlation IS NOT NULL) AS calls ON calls.slice_id = ops.launch_id
 WHERE ops.stream IS NOT NULL AND ops.name NOT LIKE 'Memcpy UVM %';
