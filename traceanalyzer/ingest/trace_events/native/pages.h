@@ -100,7 +100,7 @@ static bool add_bytes(struct read_column *column, const byte *at, int64_t size) 
         if (!grow(&column->bytes, (size_t)capacity)) return false;
         column->capacity = capacity;
     }
-    memcpy(column->bytes + column->size, at, (size_t)size);
+    if (size) memcpy(column->bytes + column->size, at, (size_t)size);
     column->size += size;
     return true;
 }
