@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from fuzz.mutating import mutate_bytes, mutate_sqlite
 
+import traceanalyzer as ta
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
@@ -70,6 +71,28 @@ def tool(**changes: Any) -> dict[str, Any]:
         },
         **changes,
     }
+
+
+@pytest.mark.parametrize(("end", "days"), [("min", -1), ("max", 365)])
+def test_a_kernel_far_away_does_not_stretch_a_recording(end: str, days: int, tmp_path: Path) -> None:
+    path = simulate({"device": "MI300X", "steps": 4, "kernels": 20}).write_rocpd(tmp_path / "a.db")
+    with closing(sqlite3.connect(path)) as database:
+        query = "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_kernel_dispatch%' AND type = 'table'"
+        ((table,),) = database.execute(query)
+        ((first_ns, count),) = database.execute(f'SELECT min(start), count(*) FROM "{table}"')
+        moved_ns = days * 86_400 * 10**9 if days > 0 else -first_ns + 1
+        moved = f'UPDATE "{table}" SET start = start + ?, "end" = "end" + ?'
+        database.execute(
+            f'{moved} WHERE start = (SELECT {end}(start) FROM "{table}")',
+            (moved_ns, moved_ns),
+        )
+        database.commit()
+    assert first_ns > 3600 * 10**9
+    with ta.open(path, store=tmp_path / "store", attribution=False) as run:
+        spread = "SELECT count(*), max(start_ns) - min(start_ns) < 10_000_000_000 FROM gpu_ops WHERE kind = 'kernel'"
+        assert run.sql(spread).fetchall() == [(count - 1, True)]
+        lost = "SELECT severity, defect_count FROM defects WHERE defect = 'far-timestamp'"
+        assert run.sql(lost).fetchall() == [("loss", 1)]
 
 
 def sdk_json(folder: Path) -> Path:

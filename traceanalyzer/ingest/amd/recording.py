@@ -30,6 +30,7 @@ KINDS = {
             "number-out-of-range",
             "invalid-utf8",
             "negative-duration",
+            "far-timestamp",
             "missing-string",
             "duplicate-correlation",
         )

@@ -25,6 +25,7 @@ from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.times import leave_out_far_work
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
@@ -249,6 +250,7 @@ class _TraceWriter:
                 sink.append("metadata", self._metadata(sink))
                 sink.finish("host_slices")
                 sink.finish("gpu_ops")
+                leave_out_far_work(self._connection, sink.path("gpu_ops"), recording.defects)
                 sink.finish("memory_events")
                 row = self._trace_row(sink, host)
                 recording.defects.add("clock-since-boot")

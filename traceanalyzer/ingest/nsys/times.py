@@ -17,7 +17,7 @@ def check_times_of_devices(
 ) -> None:
     """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished."""
     paths = {"ops": str(operations), "slices": str(slices)}
-    _leave_out_far_work(database, operations, defects)
+    leave_out_far_work(database, operations, defects)
     database.execute(sql("device_work"), paths)
     database.execute(sql("device_waits"), {"slices": paths["slices"]})
     found = check_device_records(database)
@@ -37,7 +37,7 @@ def check_times_of_devices(
     target.replace(operations)
 
 
-def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:
+def leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:
     """Rewrite the GPU work of one trace without what lies far outside of it."""
     values = {"ops": str(operations)}
     query = (
