@@ -8,6 +8,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
+# What an installation is made of: it is made again where one of these changes.
+INSTALLED := pyproject.toml hatch_build.py $(wildcard traceanalyzer/ingest/trace_events/native/*.[ch] traceanalyzer/attribution/replay/*.c)
 S ?= 600
 SHARD ?= 1/1
 
@@ -121,27 +123,27 @@ clean:  ## Remove caches and build outputs, the environment left in place
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
 
-# A stamp a level of need; each is renewed when pyproject.toml changes.
+# A stamp a level of need; each is renewed when one of INSTALLED changes.
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "error: no python3.11 on PATH; name one with PYTHON=" >&2; exit 2; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another with PYTHON=" >&2; exit 2; }
 	"$(PYTHON)" -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
-	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+$(VENV)/.core: $(INSTALLED) | $(VENV)/bin/python
+	@echo "setting up $(VENV) (once; again when what is built changes)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+$(VENV)/.test: $(INSTALLED) | $(VENV)/bin/python
+	@echo "setting up $(VENV) (once; again when what is built changes)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.docs: $(INSTALLED) | $(VENV)/bin/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.check: pyproject.toml | $(VENV)/bin/python
-	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+$(VENV)/.check: $(INSTALLED) | $(VENV)/bin/python
+	@echo "setting up $(VENV) (once; again when what is built changes)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[check]'
 	@touch $@ $(VENV)/.core $(VENV)/.docs $(VENV)/.test

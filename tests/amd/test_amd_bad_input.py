@@ -73,26 +73,44 @@ def tool(**changes: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("end", "days"), [("min", -1), ("max", 365)])
-def test_a_kernel_far_away_does_not_stretch_a_recording(end: str, days: int, tmp_path: Path) -> None:
-    path = simulate({"device": "MI300X", "steps": 4, "kernels": 20}).write_rocpd(tmp_path / "a.db")
+HOUR_NS = 3_600 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("damage", "defect", "lost"),
+    [
+        ('SET start = 1, "end" = 9 WHERE start = (SELECT min(start) FROM work)', "far-timestamp", 1),
+        (f'SET start = start + {9_000 * HOUR_NS}, "end" = "end" + {9_000 * HOUR_NS} '
+         "WHERE start = (SELECT max(start) FROM work)", "far-timestamp", 1),
+        (f'SET "end" = "end" + {HOUR_NS} WHERE id = (SELECT min(id) + 40 FROM work)', "overrun-duration", 0),
+    ],
+    ids=["far before", "far behind", "too long"],
+)  # fmt: skip
+def test_one_damaged_time_changes_nothing_but_one_kernel(damage: str, defect: str, lost: int, tmp_path: Path) -> None:
+    kernels = "SELECT count(*), max(start_ns + dur_ns) - min(start_ns) FROM gpu_ops WHERE kind = 'kernel'"
+
+    def found(name: str) -> tuple[int, int, list[Any]]:
+        path = tmp_path / name
+        with ta.open(path, store=tmp_path / f"store {name}", attribution=False) as run:
+            ((count, span_ns),) = run.sql(kernels).fetchall()
+            defects = run.sql("SELECT defect, defect_count FROM defects WHERE severity <> 'note'").fetchall()
+        return count, span_ns, defects
+
+    job = simulate({"device": "MI300X", "steps": 4, "kernels": 20})
+    for name in ("sound.db", "damaged.db"):
+        path = job.write_rocpd(tmp_path / name)
     with closing(sqlite3.connect(path)) as database:
         query = "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_kernel_dispatch%' AND type = 'table'"
         ((table,),) = database.execute(query)
-        ((first_ns, count),) = database.execute(f'SELECT min(start), count(*) FROM "{table}"')
-        moved_ns = days * 86_400 * 10**9 if days > 0 else -first_ns + 1
-        moved = f'UPDATE "{table}" SET start = start + ?, "end" = "end" + ?'
-        database.execute(
-            f'{moved} WHERE start = (SELECT {end}(start) FROM "{table}")',
-            (moved_ns, moved_ns),
-        )
+        changed = database.execute(f'UPDATE "{table}" ' + damage.replace("FROM work", f'FROM "{table}"'))
+        assert changed.rowcount == 1
         database.commit()
-    assert first_ns > 3600 * 10**9
-    with ta.open(path, store=tmp_path / "store", attribution=False) as run:
-        spread = "SELECT count(*), max(start_ns) - min(start_ns) < 10_000_000_000 FROM gpu_ops WHERE kind = 'kernel'"
-        assert run.sql(spread).fetchall() == [(count - 1, True)]
-        lost = "SELECT severity, defect_count FROM defects WHERE defect = 'far-timestamp'"
-        assert run.sql(lost).fetchall() == [("loss", 1)]
+    count, span_ns, defects = found("sound.db")
+    assert defects == []
+    found_count, found_ns, found_defects = found("damaged.db")
+    assert found_count == count - lost
+    assert abs(found_ns - span_ns) < 0.05 * span_ns
+    assert found_defects == [(defect, 1)]
 
 
 def sdk_json(folder: Path) -> Path:

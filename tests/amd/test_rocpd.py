@@ -18,11 +18,11 @@ from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
 from traceanalyzer.schema import trace_tables
 from tracesim import simulate
-from tracesim.writers.rocpd import write_rocpd
+from tracesim.writers.rocpd import BOOTED_NS, write_rocpd
 
 SUFFIX = "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"
 OTHER = "_0000cffc_c705_7dba_a6bc_8787feeb5e5b"
-BASE = 10**15
+BASE = BOOTED_NS + 1  # as the recording begins
 TOKEN = "hf_" + "x" * 30
 
 

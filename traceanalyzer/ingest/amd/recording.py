@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.defects import KINDS as KINDS_OF_DATABASES
 from traceanalyzer.ingest.nsys.defects import Defects
@@ -33,6 +34,7 @@ KINDS = {
             "far-timestamp",
             "missing-string",
             "duplicate-correlation",
+            *DEVICE_DEFECTS,
         )
     },
     "missing-table": ("note", "a table that the recorder always writes is not there; what it holds is unknown"),

@@ -25,7 +25,7 @@ from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.ingest.nsys.times import leave_out_far_work
+from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
@@ -250,7 +250,9 @@ class _TraceWriter:
                 sink.append("metadata", self._metadata(sink))
                 sink.finish("host_slices")
                 sink.finish("gpu_ops")
-                leave_out_far_work(self._connection, sink.path("gpu_ops"), recording.defects)
+                check_times_of_devices(
+                    self._connection, sink.path("gpu_ops"), sink.path("host_slices"), recording.defects, "hip_waits"
+                )
                 sink.finish("memory_events")
                 row = self._trace_row(sink, host)
                 recording.defects.add("clock-since-boot")

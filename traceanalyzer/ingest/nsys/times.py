@@ -13,13 +13,16 @@ from traceanalyzer.ingest.nsys.export.reading import sql
 
 
 def check_times_of_devices(
-    database: duckdb.DuckDBPyConnection, operations: Path, slices: Path, defects: Defects
+    database: duckdb.DuckDBPyConnection, operations: Path, slices: Path, defects: Defects, waits: str = "device_waits"
 ) -> None:
-    """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished."""
+    """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished.
+
+    `waits` names the query for the calls that wait for the device.
+    """
     paths = {"ops": str(operations), "slices": str(slices)}
-    leave_out_far_work(database, operations, defects)
+    _leave_out_far_work(database, operations, defects)
     database.execute(sql("device_work"), paths)
-    database.execute(sql("device_waits"), {"slices": paths["slices"]})
+    database.execute(sql(waits), {"slices": paths["slices"]})
     found = check_device_records(database)
     database.execute("DROP TABLE device_work; DROP TABLE device_waits")
     for defect, (count, example) in found.defects.items():
@@ -37,7 +40,7 @@ def check_times_of_devices(
     target.replace(operations)
 
 
-def leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:
+def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:
     """Rewrite the GPU work of one trace without what lies far outside of it."""
     values = {"ops": str(operations)}
     query = (

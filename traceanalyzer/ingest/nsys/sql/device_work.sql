@@ -8,7 +8,7 @@ SELECT
     ops.start_ns + ops.dur_ns AS end_ns,
     ops.graph_id IS NULL
     AND ops.kind <> 'graph'
-    AND (ops.kind <> 'kernel' OR coalesce(NOT regexp_matches(calls.name, 'LaunchKernelEx|GraphLaunch'), FALSE))
+    AND (ops.kind <> 'kernel' OR coalesce(NOT regexp_matches(calls.name, 'LaunchKernelEx|GraphLaunch|^hipExt'), FALSE))
         AS is_ordered,
     ops.kind = 'memcpy'
     AND ops.copy_kind = 'DtoH'
