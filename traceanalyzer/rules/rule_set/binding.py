@@ -46,11 +46,11 @@ class _Binder:
         self.values: dict[str, Any] = dict(rule.values())
 
     def mistakes(self, capabilities: set[str]) -> list[Mistake]:
-        wrong = [*self._names(capabilities), *self._ops("ops", self.rule.ops, _OPS_COLUMNS)]
-        if wrong and self.rule.ops:
-            return wrong  # other SQL reads these rows, and would repeat what is wrong with them
+        names = [*self._names(capabilities)]
+        if ops := [*self._ops("ops", self.rule.ops, _OPS_COLUMNS)]:
+            return names + ops  # other SQL reads these rows, and would repeat what is wrong with them
         return [
-            *wrong,
+            *names,
             *self._clear_without(),
             *self._ops("op_saving", self.rule.op_saving, _SAVING_COLUMNS),
             *self._claims(),
