@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
 # What an installation is made of: it is made again where one of these changes.
-INSTALLED := pyproject.toml hatch_build.py $(wildcard traceanalyzer/ingest/trace_events/native/*.[ch] traceanalyzer/attribution/replay/*.c)
+INSTALLED := pyproject.toml hatch_build.py $(wildcard traceanalyzer/ingest/native/*.[ch] traceanalyzer/attribution/replay/*.c)
 S ?= 600
 SHARD ?= 1/1
 

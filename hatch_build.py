@@ -21,7 +21,7 @@ from typing import Any
 
 # Set to 0, it keeps the library out of what is built.
 VARIABLE = "TRACEANALYZER_NATIVE"
-FOLDER = Path("traceanalyzer/ingest/trace_events/native")
+FOLDER = Path("traceanalyzer/ingest/native")
 # By library: the sources that say whether it is up to date, of which the last one is compiled.
 SCANNER = FOLDER / "scanner.so"
 LIBRARIES = {

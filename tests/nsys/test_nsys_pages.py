@@ -13,10 +13,10 @@ import pytest
 from both_readers import need_library
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.native import READER_VARIABLE
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.pages import page_batches, stored_table
 from traceanalyzer.ingest.nsys.export.source import SqliteSource
-from traceanalyzer.ingest.trace_events.native import READER_VARIABLE
 
 METRICS = "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER, metricId INTEGER, value REAL)"
 ALL = "timestamp, typeId, metricId, value"

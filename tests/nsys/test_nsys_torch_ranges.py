@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.ingest.native import READER_VARIABLE, READERS
 from traceanalyzer.ingest.nsys.torch_ranges import in_plain_arrow, parts_natively, take_apart
-from traceanalyzer.ingest.trace_events.native import READER_VARIABLE, READERS
 
 
 @pytest.fixture(autouse=True, scope="module", params=READERS)

@@ -15,8 +15,8 @@ import pytest
 
 from hatch_build import build_library
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.trace_events import TraceEventIngester, host_order, native
+from traceanalyzer.ingest import IngestOptions, native
+from traceanalyzer.ingest.trace_events import TraceEventIngester, host_order
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser, sql
 from traceanalyzer.ingest.trace_events.losses import Losses
 

@@ -20,7 +20,7 @@ from trace_event_tables import events, read, slice_text
 from hatch_build import build_library
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.trace_events import native
+from traceanalyzer.ingest import native
 from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES
 
 KERNEL = slice_text(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.ingest.native import nest_natively
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, in_plain_python, name_hashes
-from traceanalyzer.ingest.trace_events.native import nest_natively
 from tracesim.writers.ancestry import stack_below
 
 Row = tuple[int, int, int, int]  # thread, start, dur, category

@@ -36,7 +36,7 @@ def version(verbose: bool) -> None:
     """Show the version, as --version does."""
     click.echo(f"traceanalyzer {__version__}")
     if verbose:
-        from traceanalyzer.ingest.trace_events.native import READERS, reader_in_use
+        from traceanalyzer.ingest.native import READERS, reader_in_use
 
         click.echo(f"reader of JSON traces: {READERS[reader_in_use()]}")
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from traceanalyzer.ingest.trace_events.native import nest_natively, reader_in_use
+from traceanalyzer.ingest.native import nest_natively, reader_in_use
 
 Int = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

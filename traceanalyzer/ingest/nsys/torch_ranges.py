@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.ingest.native import native_library
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, either, filled, where
-from traceanalyzer.ingest.trace_events.native import native_library
 
 # As getNvtxStr of torch/csrc/profiler/util.cpp puts it together; each part may be absent, and nothing follows.
 _RANGE = (

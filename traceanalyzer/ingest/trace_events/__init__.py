@@ -81,8 +81,8 @@ def ingest_together(files: Sequence[tuple[Path, Path]], scratch: Path, options: 
     """
     import duckdb
 
+    from traceanalyzer.ingest.native import reader_in_use
     from traceanalyzer.ingest.trace_events import together
-    from traceanalyzer.ingest.trace_events.native import reader_in_use
 
     if reader_in_use() != "native":
         return [False] * len(files)

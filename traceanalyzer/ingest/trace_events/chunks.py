@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traceanalyzer.ingest.native import NativeScanner
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.native import NativeScanner
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, repair
 
 # Below this many µs a double keeps three decimals apart.

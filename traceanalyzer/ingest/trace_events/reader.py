@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.ingest import IngestOptions, Progress, Source
+from traceanalyzer.ingest.native import NativeScanner, reader_in_use
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.native import NativeScanner, reader_in_use
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
 from traceanalyzer.ingest.trace_events.stream import (
     CHUNK_BYTES,

@@ -1,5 +1,5 @@
-"""Tables of an SQLite database read from its pages by a library in C (`trace_events/native/pages.h`), in a tenth of the
-time that SQLite takes, where they are as any tool writes them; SQLite reads the others.
+"""Tables of an SQLite database read from its pages by a library in C (`native/pages.h`), in a tenth of the time that
+SQLite takes, where they are as any tool writes them; SQLite reads the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest.native import native_library
 from traceanalyzer.ingest.nsys.export.tables import TableLayout
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.ingest.trace_events.native import native_library
 
 # Page size, bytes left free in each page, number of pages, and encoding, out of the file's header.
 _HEADER = struct.Struct(">16xH2xB7xI24xI40x")

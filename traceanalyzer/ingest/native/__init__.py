@@ -1,7 +1,8 @@
 """A chunk of the event list read by a library in C, where it was built and the chunk holds nothing unusual.
 
 The library (`scanner.c`) fills the columns of `host.sql`, `gpu_events.sql`, `other.sql` and `args.sql`, equal to what
-DuckDB makes of the chunk, or refuses it; then DuckDB reads it.
+DuckDB makes of the chunk, or refuses it; then DuckDB reads it. It also nests slices (`nesting.h`), reads pages of
+SQLite files (`pages.h`) and takes PyTorch's ranges apart (`ranges.h`): without it, ingesters do each of these.
 """
 
 from __future__ import annotations
