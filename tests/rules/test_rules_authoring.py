@@ -100,7 +100,7 @@ claims:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "told"),
+    ("old", "new", "key", "mistake"),
     [
         ("", "", "", None),
         ("op_id, dur_ns  --", "dur_ns  --", "  SELECT trace_id", "must return op_id, trace_id"),
@@ -109,20 +109,20 @@ claims:
     ],
 )
 def test_a_rule_says_once_which_operations_it_is_about(
-    old: str, new: str, key: str, told: str | None, tmp_path: Path
+    old: str, new: str, key: str, mistake: str | None, tmp_path: Path
 ) -> None:
     file = new_rule("slow-thing", tmp_path)
     text = re.sub(r"claims:.*\n", OPS.replace(old, new), file.read_text())
     assert "selected_ops" in text
     file.write_text(text)
-    found = [(mistake.line, mistake.what) for mistake in lint([file])]
-    if told is None:
+    found = [(one.line, one.what) for one in lint([file])]
+    if mistake is None:
         assert found == []
     else:
         line = next(i for i, text in enumerate(file.read_text().splitlines(), 1) if text.startswith(key))
         ((place, what),) = found
         assert place == line
-        assert told in what
+        assert mistake in what
 
 
 def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:

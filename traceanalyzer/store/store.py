@@ -127,12 +127,12 @@ class Store:
         file, text = self._failure_file(source), json.dumps(stamp)
         writing.make_own_folder(file.parent)
         self._writer.replace_file(file, lambda fresh: fresh.write_text(text))
-        self._tell(file, text)
+        self._share_record(file, text)
 
     def is_known_failure(self, source: Path | RemoteObject) -> bool:
         """Return whether a file could not be read, and looks the same since."""
         file = self._failure_file(source)
-        text = writing.read_own_text(file) or self._told(file)
+        text = writing.read_own_text(file) or self._shared_record(file)
         try:
             return bool(json.loads(text or "[]") == stamp_of(source))
         except (ValueError, RecursionError):
@@ -243,7 +243,7 @@ class Store:
         return count
 
     def _publish(self, scratch: Path, target: Path) -> None:
-        """Give a written folder its name; where there is one already, that one counts."""
+        """Move a written folder to its place; a folder that is there already stays."""
         self._writer.put_folder(scratch, target)
 
     def _trace_target(self, source: Path | RemoteObject, digest: str) -> Path:
@@ -260,7 +260,7 @@ class Store:
         file = self._source_file(source)
         record = parse_record(writing.read_own_text(file))
         if record is None and isinstance(source, Path):  # an object need not be hashed
-            record = parse_record(self._told(file))
+            record = parse_record(self._shared_record(file))
         return record
 
     def _remember(
@@ -273,13 +273,13 @@ class Store:
             self._writer.replace_file(file, lambda fresh: fresh.write_text(facts.text()))
         # Other machines know by it which tables are of a file, without hashing the file.
         if is_new or isinstance(source, Path):
-            self._tell(file, facts.text())
+            self._share_record(file, facts.text())
 
-    def _tell(self, file: Path, text: str) -> None:
-        """Tell other machines what a record of this store says."""
+    def _share_record(self, file: Path, text: str) -> None:
+        """Publish a record for other machines."""
 
-    def _told(self, file: Path) -> str | None:
-        """Return what another machine told of it."""
+    def _shared_record(self, file: Path) -> str | None:
+        """Return a record that another machine published; None where there is none."""
         return None
 
     def _forget(self, name: str) -> None:

@@ -87,10 +87,10 @@ class WorkingCopy(Store):
     def _digest_at_hand(self, source: Path | RemoteObject) -> str | None:
         return None if isinstance(source, Path) else source.digest
 
-    def _tell(self, file: Path, text: str) -> None:
+    def _share_record(self, file: Path, text: str) -> None:
         self.shared.put_text(self._name(file), text)
 
-    def _told(self, file: Path) -> str | None:
+    def _shared_record(self, file: Path) -> str | None:
         return self.shared.text(self._name(file))
 
     def _name(self, path: Path) -> str:

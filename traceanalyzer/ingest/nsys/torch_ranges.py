@@ -1,4 +1,4 @@
-"""The ranges of PyTorch's emit_nvtx among texts, told from others and taken apart, and the slices that they are."""
+"""The ranges of PyTorch's emit_nvtx: found among other texts, parsed, and turned into slices."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def find_ranks(
     """Return the ranks that were merged into a file; None where it holds one rank, as files do.
 
     What takes long is asked for where it is needed: `launches(True)` is of work that starts after its call. Tools that
-    merge keep the first header, whose rank is `first_rank`. Raises SeveralRanksError where ranks cannot be told apart.
+    merge keep the first header, whose rank is `first_rank`. Raises SeveralRanksError where ranks cannot be separated.
     """
     hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
     labelled = _by_label(processes) or _by_name(processes)

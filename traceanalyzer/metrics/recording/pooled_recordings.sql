@@ -46,7 +46,7 @@ placed AS (
     LEFT JOIN step_times ON step_times.trace_id = windows.trace_id AND step_times.device = windows.device
     LEFT JOIN canonical.devices ON devices.trace_id = windows.trace_id AND devices.device = windows.device
 ),
--- A rank with a single recording tells which sessions lack it.
+-- Also ranks with a single recording: a session may lack them.
 again AS (
     SELECT *
     FROM placed

@@ -130,16 +130,6 @@ def build_finding(
     windows = run.windows.values() if rule.scope == RUN and rule.kind != QUALITY else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = sum(owned_buckets.values()) if timed else None
-    message = message_of(rule, values, row if said is None else said, dialect)
-    if ordered is not None and ordered.after:
-        verb = "is" if len(ordered.after) == 1 else "are"
-        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
-    if verdict.sure_share is not None and verdict.uncertainty is not None:
-        sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
-        message = f"{message} {sure} sure to be saved: {_OPEN_QUESTIONS[verdict.uncertainty]}"
-    if verdict.run_least_ns is not None and verdict.run_ns:
-        least_share = (verdict.run_share or 0.0) * verdict.run_least_ns / verdict.run_ns
-        message = f"{message} What the run saves lies between {100 * least_share:.1f} % and what is said here."
     return Finding(
         rule=rule.id,
         title=spoken(rule.title, dialect),
@@ -150,7 +140,7 @@ def build_finding(
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
         device=verdict.place.device,
-        message=message,
+        message=_limited(message_of(rule, values, row if said is None else said, dialect), verdict, ordered),
         why=spoken(" ".join(rule.why.split()), dialect),
         saving_ns=row["bound_ns"] if of_host else verdict.bound_ns,
         saving_share=row["bound_share"] if of_host else verdict.bound_share,
@@ -171,6 +161,20 @@ def build_finding(
         references=_references(run, verdict, dialect),
         params=dict(values),
     )
+
+
+def _limited(message: str, verdict: Verdict, ordered: Ordered | None) -> str:
+    """Return the message of a finding with what limits its promise."""
+    if ordered is not None and ordered.after:
+        verb = "is" if len(ordered.after) == 1 else "are"
+        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
+    if verdict.sure_share is not None and verdict.uncertainty is not None:
+        sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
+        message = f"{message} {sure} sure to be saved: {_OPEN_QUESTIONS[verdict.uncertainty]}"
+    if verdict.run_least_ns is not None and verdict.run_ns:
+        least_share = (verdict.run_share or 0.0) * verdict.run_least_ns / verdict.run_ns
+        message = f"{message} What the run saves lies between {100 * least_share:.1f} % and what is said here."
+    return message
 
 
 def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
