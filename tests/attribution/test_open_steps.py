@@ -80,6 +80,24 @@ def test_range_that_pytorch_says_is_not_finished_is_cut(tmp_path: Path) -> None:
     assert steps_of(path, tmp_path / "whole_store")[1] == (1, 980, True, None)
 
 
+@pytest.mark.parametrize("dur", [None, "lost", 1e16])
+def test_step_without_a_duration_ends_where_the_next_begins_or_is_the_last(tmp_path: Path, dur: object) -> None:
+    for number, expected in {1: (1, 1000, True, None), 3: (3, 910, False, "cut short")}.items():
+        path = kineto(tmp_path, 4, [])
+        trace = json.loads(path.read_text(encoding="utf-8"))
+        trace["traceEvents"] = [event for event in trace["traceEvents"] if event["ts"] < 10 + 4 * STEP_US]
+        for event in trace["traceEvents"]:
+            if event["name"] == f"ProfilerStep#{number}":
+                event["dur"] = dur
+        path.write_text(json.dumps(trace), encoding="utf-8")
+        with open_run(path, store=tmp_path / f"store{number}", jobs=1) as run:
+            found = run.connection.sql("SELECT defect, defect_count FROM canonical.defects").fetchall()
+        assert found == [("unfinished-begin", 1)]
+        steps = steps_of(path, tmp_path / f"store{number}")
+        assert steps[number] == expected
+        assert [step[1] for step in steps if step[0] != number] == [980] * 3
+
+
 def test_step_whose_end_was_lost_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     events = [e for n in range(3) for e in launched(20 + n * STEP_US, n + 1)]
     marks = [("B", 0, 10), ("B", 1, 1010), ("E", 1, 1990), ("B", 2, 2010), ("E", 2, 2990)]

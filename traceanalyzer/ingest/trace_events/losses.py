@@ -53,7 +53,7 @@ KINDS = {
         "loss", "the time lies minutes to years outside the recording, where hardly anything else does; it is damaged"
     ),
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
-    "unfinished-begin": Kind("repair", "a begin event never ends; it is open until the recording ends"),
+    "unfinished-begin": Kind("repair", "an event begins and has no end; it is open until the recording ends"),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
     "bad-arguments": Kind(
         "loss", "the `args` of an event are no object and were not read; its name and times are kept"
