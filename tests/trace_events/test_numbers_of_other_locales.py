@@ -42,3 +42,17 @@ def test_a_word_for_a_duration_costs_one_event_at_most(word: str) -> None:
     tables = read(events(kernel("0.0"), kernel("10.0", word), kernel("20.0")))
     assert {op["start_ns"] for op in tables["gpu_ops"]} >= {0, 20_000}
     assert tables.defects
+
+
+@pytest.mark.parametrize(
+    "words", [["Infinity", "-nan", "NaN"], ["-nan", "+inf"], ["-nan"], ["-Infinity"], ["inf", "-NaN"]]
+)
+@pytest.mark.parametrize("chunk_bytes", [2**20, 512])
+def test_every_word_for_a_number_is_counted(words: list[str], chunk_bytes: int) -> None:
+    texts = []
+    for at in range(40):
+        first, second = words[2 * at % len(words)], words[(2 * at + 1) % len(words)]
+        texts.append(kernel(f"{10 * at}.0", rest=f', "blocks per SM": {first}, "warps per SM": {second}'))
+    tables = read(events(*texts), chunk_bytes=chunk_bytes)
+    assert len(tables["gpu_ops"]) == 40
+    assert tables.defects["bad-number"] == 80

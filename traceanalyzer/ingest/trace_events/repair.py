@@ -79,7 +79,7 @@ _END_OF_LIST = re.compile(rb"\}\s*\]")
 _COMMAS = re.compile(rb"[\s\0,]*")
 # Python refuses to convert numbers of thousands of digits; what they are does not matter here.
 _DECODER = json.JSONDecoder(strict=False, parse_int=float)
-_BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
+_BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
 # Written under a locale with a decimal comma. In an object a comma comes before a quote, so this is one number.
 _DECIMAL_COMMA = re.compile(r'("\s*:\s*[-+]?\d+),(\d+(?:[eE][-+]?\d+)?)(?=\s*[,}])')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -238,7 +238,10 @@ def _valid_start(data: bytes) -> str:
 # Tried one after the other, each on what the ones before it left.
 _REPAIRS: tuple[Callable[[str], str], ...] = (
     lambda text: text,
-    lambda text: _BARE_WORD.sub(r"\1null", text),
+    # What should be a number stays a text, which is counted where it is read; N/A says that there is none.
+    lambda text: _BARE_WORD.sub(
+        lambda found: found[1] + ("null" if found[2] in ("N/A", "n/a") else f'"{found[2]}"'), text
+    ),
     lambda text: _DECIMAL_COMMA.sub(r"\1.\2", text),
     lambda text: _BAD_ESCAPE.sub(r"\\\\", text),
     lambda text: _EMPTY_FRAGMENT.sub("", text),
