@@ -8,7 +8,7 @@ import sys
 
 from traceanalyzer.process import fit_into_limited_memory
 
-_OBJECTS_BETWEEN_LOOKS = 100_000
+_OBJECTS_BETWEEN_LOOKS = 1_000_000
 _STUCK = (
     "error: query: a query of a rule reached its time limit and cannot be stopped\n"
     "hint: -v names rules that are not built in; make the query cheaper, or switch the rule off\n"
@@ -30,7 +30,7 @@ def start() -> None:
     # No matrices are multiplied here: NumPy's threads for that would only spin for a while when they start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fit_into_limited_memory()
-    # Next to nothing here refers to itself: looking for that as often as by default takes a small diagnosis 0.1 s.
+    # Next to nothing here refers to itself: looking for that as often as by default takes a small diagnosis 0.2 s.
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     from traceanalyzer.errors import EXIT_ERROR
     from traceanalyzer.process import hide_pandas, interrupted, leave_on_signals
@@ -46,6 +46,7 @@ def start() -> None:
         code = main()
     except KeyboardInterrupt:
         code = interrupted()
+    gc.freeze()  # what ends is not looked through once more for what refers to itself
     sys.exit(code)
 
 
