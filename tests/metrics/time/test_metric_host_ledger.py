@@ -202,3 +202,42 @@ def test_what_takes_most_of_a_run_without_a_finding_is_named(
 def test_launches_without_kernels_allow_no_diagnosis(tmp_path: Path) -> None:
     events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("cudaLaunchKernel", 10, 20, "cuda_runtime")]
     assert main(["diagnose", str(written(tmp_path, events)), "--store", str(tmp_path / "store")]) == 3
+
+
+def _cut(folder: Path, events: list[dict[str, Any]], header: str = '"deviceProperties": [],') -> Path:
+    """Write the beginning of a file that a killed job left: the event list is not closed."""
+    text = ",".join(json.dumps(item) for item in events)
+    (folder / "trace.json").write_text(
+        '{"schemaVersion": 1, ' + header + ' "traceEvents": [' + text + ', {"ph": "X", "na'
+    )
+    return folder / "trace.json"
+
+
+@pytest.mark.check
+def test_a_file_that_ends_early_holds_the_steps_that_an_operator_follows(tmp_path: Path) -> None:
+    events = [
+        *steps(100, 200, 300),
+        event("aten::mm", 10, 60),
+        event("aten::mm", 110, 160),
+        event("aten::mm", 210, 220),
+    ]
+    with ta.open(_cut(tmp_path, events), store=tmp_path / "store") as run:
+        rows = run.sql("SELECT bucket, dur_ns, window_ns FROM host_ledger ORDER BY ALL").fetchall()
+    assert rows == [("host.op", 100_000, 200_000), ("host.python", 100_000, 200_000)]
+
+
+@pytest.mark.parametrize("header", ['"deviceProperties": [],', ""])
+def test_a_file_that_ends_in_its_first_step_is_not_judged(
+    tmp_path: Path, header: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _cut(tmp_path, [*steps(9000), event("aten::mm", 10, 60), event("aten::mm", 110, 160)], header)
+    assert main(["diagnose", "--quiet", "--store", str(tmp_path / "store"), str(path)]) == 3
+    assert "outside operators" not in capsys.readouterr().out
+
+
+def test_a_file_that_ends_before_the_gpus_events_can_follow_is_no_run_on_the_cpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _cut(tmp_path, [*steps(9000, 18_000), event("aten::mm", 10, 60), event("aten::mm", 18_100, 18_160)], "")
+    assert main(["diagnose", "--quiet", "--store", str(tmp_path / "store"), str(path)]) == 3
+    assert "GPU work may follow the cut" in capsys.readouterr().out

@@ -1,12 +1,13 @@
 -- One row per stretch of a trace without GPU work in which the thread that runs its steps does one thing.
 --
--- Where the machine has devices, or the trace has events of an accelerator, work may be missing, and there is no row: a
--- wait for it would look like Python. A machine's devices do not matter where operators show that the program ran on the
--- CPU (runs_on_cpu).
+-- Where the machine has devices, the trace has events of an accelerator, or its file ends early and does not say that the
+-- machine has no device, work may be missing, and there is no row: a wait for it would look like Python. Neither devices
+-- nor the cut matter where operators show that the program ran on the CPU (runs_on_cpu).
 --
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
--- the last operator of the thread. A marked step inside another one is a part of it, and one that PyTorch's profiler marks
+-- the last operator of the thread. A step is left out where the recording stopped in it, or where a file that ends early has
+-- no operator after it; where that leaves no step, there is no row. A marked step inside another one is a part of it, and one that PyTorch's profiler marks
 -- ends where the call that ends it begins (prof.step, which may stop the recording). Each nanosecond of the window has
 -- one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
@@ -30,6 +31,7 @@ WITH host_traces AS (
     ANTI JOIN gpu_ops USING (trace_id)
     ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
     WHERE vendor IS NULL AND trace_id NOT IN (SELECT trace_id FROM canonical.devices)
+          AND (NOT truncated OR trace_id IN (SELECT trace_id FROM metadata WHERE key = 'deviceProperties'))
        OR trace_id IN (SELECT trace_id FROM host_slices WHERE category = 'cpu_op' AND runs_on_cpu(name))
 ),
 -- The step in which the recording stopped.
@@ -44,6 +46,20 @@ cut_steps AS (
           WHERE marks_step(category, raw_category, name)
       )
 ),
+-- Steps that a file that ends early may not hold to their end: its operators are in the order of time.
+late_steps AS (
+    SELECT trace_id, marks.slice_id
+    FROM host_slices AS marks
+    JOIN (
+        SELECT trace_id, max(ops.start_ns) AS last_op_ns
+        FROM traces
+        LEFT JOIN (FROM host_slices WHERE category = 'cpu_op') AS ops USING (trace_id)
+        WHERE truncated
+        GROUP BY trace_id
+    ) USING (trace_id)
+    WHERE marks_step(marks.category, marks.raw_category, marks.name)
+      AND marks.start_ns + marks.dur_ns > coalesce(last_op_ns, 0)
+),
 profiler_calls AS (
     SELECT trace_id, thread_id, start_ns, start_ns + dur_ns AS end_ns
     FROM host_slices
@@ -55,6 +71,7 @@ whole_marks AS (
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
     ANTI JOIN cut_steps USING (trace_id, slice_id)
+    ANTI JOIN late_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
 ),
 ended_marks AS (
@@ -96,6 +113,7 @@ busy AS (
         sum(dur_ns) FILTER (WHERE op_id IS NULL) AS op_ns
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
+    ANTI JOIN late_steps USING (trace_id)
     WHERE category = 'cpu_op'
     GROUP BY trace_id, thread_id
 ),

@@ -145,7 +145,9 @@ def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
     uncertainties += damaged_times(traces, defects)
     lost = sum(defect["defect_count"] for defect in defects if defect["severity"] == "loss")
     if lost:
-        uncertainties.append(f"{counted(lost, 'event')} or records lost in reading; see the defects")
+        uncertainties.append(
+            f"{counted(lost, 'event or record', 'events or records')} lost in reading; see the defects"
+        )
     return uncertainties
 
 
