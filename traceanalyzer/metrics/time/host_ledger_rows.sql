@@ -16,6 +16,7 @@
 -- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these, or in Python
 -- that an operator calls (calls_python): the program's own code, and what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
 -- waits for a thread that takes the next batch or compiles.
+-- empty without: traces ANTI JOIN gpu_ops USING (trace_id)
 --
 -- columns: trace, rank, trace_id
 --   thread_id   INTEGER  thread that runs the steps
