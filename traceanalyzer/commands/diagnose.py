@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,7 @@ from traceanalyzer.commands.opening import (
     opened,
     several_run_options,
     step_options,
+    with_options,
 )
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
@@ -36,6 +38,32 @@ if TYPE_CHECKING:
 EXIT_FINDING = 1
 EXIT_BLOCKED = 3
 _MOST_LISTED = 100_000
+
+
+def _opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for which ranks to quote evidence of, passed as one `Opening`."""
+
+    @functools.wraps(command)
+    def gathered(most_opened: int | None, open_ranks: str | None, level: str, **rest: Any) -> Any:
+        return command(opening=_opening(most_opened, open_ranks, level), **rest)
+
+    return with_options(
+        gathered,
+        click.option(
+            "--open",
+            "most_opened",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Quote evidence of at most N ranks, by default 64; every rank is screened by every rule.",
+        ),
+        click.option("--open-ranks", metavar="LIST", help="Quote evidence of these ranks: 17,131 or 8-15."),
+        click.option(
+            "--level",
+            type=click.Choice(["auto", "screen", "full"]),
+            default="auto",
+            help="Quote evidence of no rank (screen) or of all (full) instead.",
+        ),
+    )
 
 
 @click.command()
@@ -81,20 +109,7 @@ _MOST_LISTED = 100_000
 @click.option("--brief", is_flag=True, help="Three lines alone: the verdict, its cause, and the fix.")
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
-@click.option(
-    "--open",
-    "most_opened",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Quote evidence of at most N ranks, by default 64; every rank is screened by every rule.",
-)
-@click.option("--open-ranks", metavar="LIST", help="Quote evidence of these ranks: 17,131 or 8-15.")
-@click.option(
-    "--level",
-    type=click.Choice(["auto", "screen", "full"]),
-    default="auto",
-    help="Quote evidence of no rank (screen) or of all (full) instead.",
-)
+@_opening_options
 @click.option(
     "--missing",
     type=click.Choice(["tell", "fail"]),
@@ -126,9 +141,7 @@ def diagnose(
     brief: bool,
     rank: int | None,
     top: int | None,
-    most_opened: int | None,
-    open_ranks: str | None,
-    level: str,
+    opening: Opening,
     missing: str,
     from_store: bool,
     no_settings: bool,
@@ -146,7 +159,6 @@ def diagnose(
     if brief and format_ != "terminal":
         raise click.UsageError("--brief is text; it goes without --format and with an --output that implies none")
     params = dict(_assigned(text) for text in assignments)
-    opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
     chosen = replace(options.request.options, steps=_chosen_steps(steps))
     options = options.asking(options=chosen, with_settings=not no_settings, from_store=from_store)
@@ -155,7 +167,7 @@ def diagnose(
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None
         gate = _check_budgets(run, diagnosis) if with_budgets else None
-        write = partial(
+        write = functools.partial(
             formats.write_diagnosis,
             diagnosis,
             verbose=options.verbose,
@@ -179,11 +191,7 @@ def diagnose(
         if format_ != "terminal":
             become_utf8(stream)
         stream.write(text.getvalue())
-    if lacking is not None:
-        sys.stdout.flush()
-        click.echo(f"failed on missing ranks: {lacking}", err=True)
-        click.get_current_context().exit(EXIT_BLOCKED)
-    click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate))
+    click.get_current_context().exit(_exit_code(diagnosis, lacking, fail_on, gate))
 
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:
@@ -240,10 +248,14 @@ def _check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
     return check_budgets(run, diagnosis)
 
 
-def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None) -> int:
+def _exit_code(diagnosis: Diagnosis, lacking: str | None, fail_on: str | None, gate: GateResult | None) -> int:
     """Return the command's exit code, and say on standard error what failed."""
     from traceanalyzer.diagnosis.verdict import has_unjudged_traces
 
+    if lacking is not None:
+        sys.stdout.flush()
+        click.echo(f"failed on missing ranks: {lacking}", err=True)
+        return EXIT_BLOCKED
     if has_unjudged_traces(diagnosis):
         return EXIT_BLOCKED
     reached = {} if fail_on is None else _reached(diagnosis, fail_on)
