@@ -503,7 +503,7 @@ TESTED_WITH_THEIR_METRIC = {
         "tensor_costs",
     ),
     *("read_signatures", "vector_costs"),
-    *("graph_replays", "kernel_base", "kernel_identity", "recorded_slices", "without_nested"),
+    *("graph_replays", "kernel_base", "kernel_identity", "marked_ranges", "recorded_slices", "without_nested"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, OF_PROGRAMS, QUESTIONS, TopQuestion
+from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, OF_PROGRAMS, QUESTIONS, RANGES_BY_STEP, TopQuestion
 from traceanalyzer.diagnosis.flops import NO_PEAKS
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -21,7 +21,7 @@ def question_of(what: str, by: str, metric: str | None = None) -> TopQuestion:
     for question in questions:
         if by in question.by and metric in (None, question.metric):
             return question
-    orders = ", ".join(order for question in questions for order in question.by)
+    orders = ", ".join(dict.fromkeys(order for question in questions for order in question.by))
     raise TraceAnalyzerError(f"{what} have no order by {by}", "--by", f"one of {orders}")
 
 
@@ -61,17 +61,18 @@ def top(
 
     Raises TraceAnalyzerError for an order that the question does not have, and for a rank or step that is not there.
     """
-    question = question_of(what, by)
+    question = question_of(what, by, RANGES_BY_STEP.metric if what == "ranges" and step is not None else None)
     if tree:
         question = as_tree(question, what)
     if step is not None and not question.has_steps:
         raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
-    check_step(con, step)
     if question is COUNTERS and not con.execute("SELECT count(*) FROM canonical.ncu_files").fetchall()[0][0]:
         hint = "give a table with --ncu FILE: `traceanalyzer record ncu` shows how to write one"
         raise TraceAnalyzerError("the run has no counters of Nsight Compute", "--by", hint)
     answer = _answer(con, question, what, by, rank=rank, step=step, limit=limit)
+    if not answer.rows:
+        _check(con, "step", step, f"SELECT DISTINCT step FROM {question.steps} ORDER BY step")
     if what == "operators" and not answer.rows and step is None and by in OF_PROGRAMS.by:
         of_programs = _answer(con, OF_PROGRAMS, what, by, rank=rank, step=step, limit=limit)
         return of_programs if of_programs.rows else answer
@@ -122,7 +123,8 @@ def _answer(
             FROM {question.metric}
             WHERE {question.only}
               AND ($rank IS NULL OR rank = $rank)
-              AND {"CASE WHEN $step IS NULL THEN kept ELSE step = $step END" if question.has_steps else "$step IS NULL"}
+              AND {"$step IS NULL" if step is None else "step = $step"}
+              AND {"kept" if step is None and question.has_steps else "TRUE"}
             GROUP BY {keys}
         )
         SELECT
@@ -169,11 +171,6 @@ def _nothing(
 def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:
     """Raise TraceAnalyzerError where a rank is named and the run does not hold it."""
     _check(con, "rank", rank, "SELECT DISTINCT rank FROM canonical.traces WHERE rank IS NOT NULL ORDER BY rank")
-
-
-def check_step(con: duckdb.DuckDBPyConnection, step: int | None) -> None:
-    """Raise TraceAnalyzerError where a step is named and the run does not hold it."""
-    _check(con, "step", step, "SELECT DISTINCT step FROM attribution.steps ORDER BY step")
 
 
 def _check(con: duckdb.DuckDBPyConnection, kind: str, asked: int | None, query: str) -> None:

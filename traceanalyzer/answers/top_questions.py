@@ -17,6 +17,7 @@ class TopQuestion:
     meaning: str
     only: str = "TRUE"  # condition of the rows that count
     has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
+    steps: str = "attribution.steps"  # what has the steps that it knows
     # Order → query of what shares are of; without one, they are of the sum of the rows.
     wholes: Mapping[str, str] = field(default_factory=dict)
     outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
@@ -277,7 +278,39 @@ COUNTERS = TopQuestion(
     "and empty for kernels without counters.",
     has_steps=False,
 )
+# The whole is the time of all that was launched in the step: where a range is open all the time, its share is 100 %.
+RANGES_BY_STEP = replace(
+    QUESTIONS["ranges"],
+    metric="ranges_by_step",
+    meaning=QUESTIONS["ranges"].meaning
+    + " Ranges are cut to the step on the host; its work is what is launched in it.",
+    has_steps=True,
+    steps="ranges_by_step",
+    wholes={
+        "time": """
+            WITH launched AS (
+                SELECT (ops.trace_id, ops.device) AS key, ops.start_ns, ops.start_ns + ops.dur_ns AS end_ns
+                FROM canonical.gpu_ops AS ops
+                JOIN canonical.traces AS traces USING (trace_id)
+                JOIN canonical.host_slices AS calls
+                  ON calls.trace_id = ops.trace_id
+                 AND calls.slice_id = coalesce(ops.launch_id, ops.cpu_op_id, ops.annotation_id)
+                JOIN attribution.steps AS steps
+                  ON steps.trace_id = ops.trace_id
+                 AND steps.device = ops.device
+                 AND calls.start_ns >= steps.host_start_ns
+                 AND calls.start_ns < steps.host_end_ns
+                WHERE ($rank IS NULL OR traces.rank = $rank)
+                  AND steps.step = $step
+            )
+            SELECT sum(end_ns - start_ns)
+            FROM interval_merge('launched')
+        """
+    },
+    share_of="the time in which GPUs do what was launched in the step",
+)
 FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {
     "operators": (_EFFICIENCY, _ALLOCATED, OF_PROGRAMS),
     "kernels": (COUNTERS,),
+    "ranges": (RANGES_BY_STEP,),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from text_tables import ask, connect
 
 from traceanalyzer.answers.top import top
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.screens.top import sections
+from traceanalyzer.report.screens.top import document, sections
+from traceanalyzer.run import open_run
+from tracesim import simulate_job
 
 # thread 0   [step#1                  ]    [step#2  ]
 #              [fwd     ] [bwd       ]
@@ -204,6 +208,92 @@ def test_numbers_equal_a_count_of_each_nanosecond(seed: int) -> None:
     assert found == {key: (0, *numbers) for key, numbers in _by_the_nanosecond(slices, ops).items()}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_of_a_step_equal_a_count_of_each_nanosecond_in_it(seed: int) -> None:
+    chance = random.Random(seed)
+    slices, ops = _random_threads(chance)
+    cuts = [0, *sorted(chance.sample(range(20, 140), 2)), 400]
+    steps = [
+        {"step": step, "host_start_ns": start, "host_end_ns": end, "op_count": 1}
+        for step, (start, end) in enumerate(pairwise(cuts))
+    ]
+    con = connect("FROM ranges_by_step", host_slices=slices, gpu_ops=ops, steps=steps)
+    for step, (start, end) in enumerate(pairwise(cuts)):
+        keyed = f"SELECT coalesce(path, '= ' || name), {COLUMNS} FROM ranges_by_step WHERE step = {step}"
+        assert {row[0]: row[1:] for row in ask(con, keyed)} == _by_the_nanosecond(slices, ops, start, end)
+
+
+# launch 20: [30 - 50)       21: [50 - 60)                             22: [80 - 90)     23: [95 - 105)
+# step 1   [0                          45)
+# step 2                               [45                                   90)
+CUT = """
+step  host_start_ns  host_end_ns  op_count
+1     0              45           2
+2     45             90           2
+3     400            410          0
+"""
+
+
+def test_ranges_are_cut_to_each_step_and_hold_what_is_launched_in_it() -> None:
+    con = connect("FROM ranges_by_step", host_slices=SLICES, gpu_ops=OPS, steps=CUT)
+    names = f"SELECT step, name, {COLUMNS} FROM ranges_by_step WHERE path IS NULL ORDER BY step, name"
+    assert ask(con, names) == [
+        (1, "ProfilerStep", 1, 45, 45, 10, 30, 30, 3),  # idle until 30
+        (1, "fwd", 1, 35, 35, 25, 30, 20, 3),
+        (1, "in", 1, 10, 10, 10, 20, 10, 1),
+        (2, "ProfilerStep", 1, 45, 45, 10, 20, 20, 2),  # idle from 60 to 80; open from 45, in fwd or bwd but for 10
+        (2, "bwd", 1, 30, 30, 30, 20, 20, 2),
+        (2, "custom", 1, 8, 8, 8, 10, 8, 1),
+        (2, "fwd", 1, 5, 5, 5, 0, 0, 0),
+    ]
+    answer = top(con, "ranges", step=2, tree=True)
+    assert [(row["path"], row["busy_ns"], row["host_sum_ns"]) for row in answer.rows] == [
+        ("ProfilerStep", 20, 45),
+        ("ProfilerStep;bwd", 20, 30),
+        ("ProfilerStep;bwd;custom", 10, 8),
+        ("ProfilerStep;fwd", 0, 5),
+    ]
+    assert (answer.whole_ns, answer.row_count) == (20, 4)
+    assert "step 2" in str(sections(answer, "run"))
+    assert document(answer, "run")["metric"] == "ranges_by_step"
+    with pytest.raises(TraceAnalyzerError, match="the run has no step 9") as caught:
+        top(con, "ranges", step=9)
+    assert caught.value.hint == "steps here: 1, 2"
+
+
+@pytest.mark.parametrize(
+    ("category", "name"), [("-", "ProfilerStep#{}"), ("step_num", "train {}")], ids=["PyTorch", "XLA"]
+)
+def test_without_gpu_work_the_steps_are_those_that_the_profiler_marked(category: str, name: str) -> None:
+    slices = f"""
+    slice_id  thread_id  category    raw_category  name              start_ns  dur_ns  depth  annotation_id
+    1         0          annotation  {category}    {name.format(7)}  0         100     0      -
+    2         0          annotation  -             load              10        40      1      1
+    3         0          annotation  {category}    {name.format(8)}  100       100     0      -
+    4         0          annotation  -             load              110       20      1      3
+    """
+    answer = top(connect("FROM ranges_by_step, device_time", host_slices=slices), "ranges", step=8)
+    assert [(row["name"], row["host_sum_ns"], row["self_ns"]) for row in answer.rows] == [
+        (name.format("").rstrip(" #"), 100, 80),
+        ("load", 20, 20),
+    ]
+
+
+@pytest.mark.check
+def test_nvtx_and_kineto_have_the_same_ranges_in_a_step(tmp_path: Path) -> None:
+    job = simulate_job({"ranks": 1, "steps": 4, "kernels": 10, "loader_us": 1000})
+    found = []
+    for name, write in (("kineto", job.write_kineto), ("nsys", job.write_nsys)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name)
+        with open_run(tmp_path / name) as run:
+            answer = top(run.connection, "ranges", step=2, tree=True)
+        found.append(
+            [[row[column] for column in row if "name" not in column and "path" not in column] for row in answer.rows]
+        )
+    assert found[0] == found[1] != []
+
+
 def _random_threads(chance: random.Random) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return nested ranges with launches on two threads, and their operations on two devices."""
     slices: list[dict[str, Any]] = []
@@ -231,23 +321,30 @@ def _random_threads(chance: random.Random) -> tuple[list[dict[str, Any]], list[d
     return slices, ops
 
 
-def _by_the_nanosecond(slices: list[dict[str, Any]], ops: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
+def _by_the_nanosecond(
+    slices: list[dict[str, Any]], ops: list[dict[str, Any]], first: int = 0, last: int = 10_000
+) -> dict[str, tuple[int, ...]]:
     ranges = {row["slice_id"]: row for row in slices if row["category"] == "annotation"}
-    spans = {
-        row: set(range(ranges[row]["start_ns"], ranges[row]["start_ns"] + ranges[row]["dur_ns"])) for row in ranges
-    }
+    starts = {row["slice_id"]: row["start_ns"] for row in slices}
+    spans = {row: set(range(max(starts[row], first), min(starts[row] + ranges[row]["dur_ns"], last))) for row in ranges}
 
     def around(number: int | None) -> list[int]:
         return [] if number is None else [*around(ranges[number]["annotation_id"]), number]
 
     groups: dict[str, list[int]] = defaultdict(list)
     for number, row in ranges.items():
+        if not spans[number]:
+            continue
         groups[f"= {row['name']}"].append(number)
         groups[";".join(ranges[outer]["name"] for outer in around(number))].append(number)
     busy = {at for op in ops for at in range(op["start_ns"], op["start_ns"] + op["dur_ns"])}
     answer: dict[str, tuple[int, ...]] = {}
     for key, numbers in groups.items():
-        inside = [op for op in ops if set(around(op["annotation_id"])) & set(numbers)]
+        inside = [
+            op
+            for op in ops
+            if first <= starts[op["launch_id"]] < last and set(around(op["annotation_id"])) & set(numbers)
+        ]
         own = [
             spans[number].difference(*(spans[row] for row in ranges if ranges[row]["annotation_id"] == number))
             for number in numbers
