@@ -42,7 +42,12 @@ class What(click.Choice[str]):
 )
 @click.option("--tree", is_flag=True, help="Ranges below those around them.")
 @click.option("--rank", type=int, metavar="N", help="Only this rank.")
-@click.option("--step", type=int, metavar="N", help="Only this step; by default the whole analysis window, or all that was recorded.")
+@click.option(
+    "--step",
+    type=int,
+    metavar="N",
+    help="Only this step; by default the whole analysis window, or all that was recorded.",
+)
 @click.option(
     "--top", "limit", type=click.IntRange(min=1), default=DEFAULT_ROWS, show_default=True, metavar="N", help="Rows."
 )
