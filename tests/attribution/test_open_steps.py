@@ -138,3 +138,18 @@ def test_open_range_of_nsys_is_the_step_in_which_the_capture_stopped(
     found = steps_of(path, tmp_path / "store")
     assert [step[1:3] for step in found[:3]] == [(980, True)] * 3
     assert found[3] == (3, 900, False, "cut short") if launches_in_last else found[3][2:] == (False, "no GPU work")
+
+
+def test_range_without_a_duration_holds_nothing_that_follows_it(tmp_path: Path) -> None:
+    path = kineto(tmp_path, 4, [])
+    trace = json.loads(path.read_text(encoding="utf-8"))
+    of_step = next(event for event in trace["traceEvents"] if event["name"] == "ProfilerStep#1")
+    block = of_step | {"name": "block 3", "ts": of_step["ts"] + 1}
+    del block["dur"]
+    trace["traceEvents"].append(block)
+    path.write_text(json.dumps(trace), encoding="utf-8")
+    with open_run(path, store=tmp_path / "store", jobs=1) as run:
+        names = run.connection.sql("SELECT name FROM canonical.host_slices WHERE category = 'annotation'").fetchall()
+        found = run.connection.sql("SELECT defect, defect_count FROM canonical.defects").fetchall()
+    assert ("block 3",) not in names
+    assert found == [("bad-duration", 1)]

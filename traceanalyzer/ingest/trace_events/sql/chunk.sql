@@ -6,10 +6,10 @@ CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS position,
-        -- A step or another numbered range without a readable duration has begun, and its end is not known.
+        -- A step without a readable duration has begun, and its end is not known.
         CASE
             WHEN ph = 'X' AND coalesce(dur_ns > 2592000000000000, TRUE) AND lower(cat) IN ('user_annotation', 'cpu_op')
-                AND regexp_matches(name, if(lower(cat) = 'cpu_op', '^ProfilerStep#', '\d'))
+                AND starts_with(name, 'ProfilerStep#')
             THEN 'B'
             ELSE left(ph, 1)
         END AS phase,
