@@ -332,6 +332,17 @@ def test_ranks_that_work_at_one_time_are_not_told_apart_by_order(tmp_path: Path)
     assert [row["defect"] for row in rows_of(traces["0"], "defects")] == ["several-processes"]
 
 
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("later_us", [3.0, 1e6])  # at the same time, or one after the other
+def test_ranks_whose_processes_have_equal_numbers_are_named(tmp_path: Path, in_order: bool, later_us: float) -> None:
+    rows = rank_events(3241, 0) + rank_events(3241, 0, later_us)
+    traces = ingested(tmp_path, sorted(rows, key=lambda row: row["ts"]) if in_order else rows)
+    assert list(traces) == ["0"]
+    defects = {row["defect"]: row["example"] for row in rows_of(traces["0"], "defects")}
+    assert defects["several-processes"] == "process 3241"
+    assert {op["launch_id"] for op in rows_of(traces["0"], "gpu_ops")} == {None}
+
+
 def test_ids_that_two_processes_use_link_nothing_where_their_work_cannot_be_told_apart(tmp_path: Path) -> None:
     rows = rank_events(3241, 0) + rank_events(3242, 0, 3.0)
     own = {"correlation": 9, "device": 0, "stream": 7}

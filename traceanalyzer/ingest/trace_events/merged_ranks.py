@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from traceanalyzer.ingest.device_check import FEW_SHARE
+
 # Words that stand before the number of a rank, in labels of processes and in their names.
 _DIMENSION = re.compile(r"(?i)(?<![a-z])(rank|tp|dp|pp|ep|cp|sp|r)(?:[ _:#=-]*rank)?[ _:#=-]*(\d{1,9})(?!\d)")
 _NAMED_RANK = re.compile(r"(?i)(?<![a-z])(?<!local[ _-])rank[ _:#=-]*(\d{1,9})(?!\d)")
@@ -39,6 +41,7 @@ class Process:
     gpu_count: int
     slices: tuple[int, int] | None  # first and last
     names: Sequence[str]
+    repeated_count: int = 0  # calls with the id of another call of the same name
 
     @property
     def works(self) -> bool:
@@ -107,14 +110,14 @@ def find_ranks(
     merge keep the first header, whose rank is `first_rank`. Raises SeveralRanksError where ranks cannot be separated.
     """
     hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
-    labelled = _by_label(processes) or _by_name(processes)
-    if labelled is not None:
+    if (labelled := _by_label(processes) or _by_name(processes)) is not None:
         return labelled
+    if alike := [host.pid for host in hosts if host.repeated_count > max(1, FEW_SHARE * host.call_count)]:
+        raise SeveralRanksError(f"process {alike[0]}")
     shifted = any((_number(process.pid) or 0) >= _LEAST_SHIFT for process in processes if process.gpu_count)
     if len(hosts) < 2 and not shifted:
         return None
-    device_of = devices()
-    found = _by_shift(processes, device_of, first_rank)
+    found = _by_shift(processes, device_of := devices(), first_rank)
     if found is None and len(hosts) > 1:
         if not device_of:
             return None  # a program of several processes
@@ -172,16 +175,14 @@ def _by_name(processes: Sequence[Process]) -> Merged | None:
     if len(used) < 2 or max(used) > _MOST_RANK or any(process.pid not in ranks for process in working):
         return None
     known = {pid: RankPart(pid, pid, used.index(rank)) for pid, rank in ranks.items() if rank in used}
-    names = ", ".join(f"“{name}”" for name in shown[:2]) + " …"
-    return _merged(processes, known, used, f"their processes are called {names}")
+    return _merged(processes, known, used, f"their processes are called “{shown[0]}”, “{shown[1]}” …")
 
 
 def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | None) -> Merged | None:
     """Sort processes by what was added to their numbers: without it, a device's process has the device's number."""
     shifts: dict[str | None, int] = {}
     for pid, device in devices.items():
-        number = _number(pid)
-        if number is None or device.device is None:
+        if (number := _number(pid)) is None or device.device is None:
             return None
         shifts[pid] = number - device.device
     used = sorted(set(shifts.values()))
@@ -190,8 +191,7 @@ def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | 
         return None
     known: dict[str | None, RankPart] = {}
     for process in processes:
-        number = _number(process.pid)
-        if number is None:
+        if (number := _number(process.pid)) is None:
             continue
         below = [shift for shift in used if shift <= number]
         shift = shifts.get(process.pid, below[-1] if below else used[0])

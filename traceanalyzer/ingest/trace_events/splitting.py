@@ -78,8 +78,8 @@ def split_by_rank(
 def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object]) -> list[Process]:
     """Return the processes of the events in parts, in the order of their first event."""
     return [
-        Process(pid, first, calls, operators, ops, None if begin is None else (begin, end), tuple(names))
-        for pid, first, calls, operators, ops, begin, end, names in database.execute(
+        Process(pid, first, calls, operators, ops, None if begin is None else (begin, end), tuple(names), repeated)
+        for pid, first, calls, operators, ops, begin, end, repeated, names in database.execute(
             sql("processes"), dict(files)
         ).fetchall()
     ]

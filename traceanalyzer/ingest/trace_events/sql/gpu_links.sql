@@ -38,7 +38,7 @@ ambiguous AS (
         AND category IN ('runtime', 'driver')
         AND correlation IN (SELECT correlation FROM recorded)
     GROUP BY correlation
-    HAVING min(pid) <> max(pid)
+    HAVING min(pid) <> max(pid) OR count(DISTINCT start_ns) > count(DISTINCT name)
 ),
 unproven AS (
     SELECT correlation FROM plain_launches
