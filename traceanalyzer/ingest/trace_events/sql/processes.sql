@@ -6,21 +6,27 @@ WITH seen AS (
         pid,
         min(event_id) AS first_id,
         count(*) FILTER (WHERE category IN ('runtime', 'driver') AND raw_category IS NOT NULL) AS call_count,
-        count(DISTINCT hash(correlation, name, start_ns)) FILTER (WHERE is_call) AS launch_count,
-        count(DISTINCT hash(correlation, name)) FILTER (WHERE is_call) AS id_count,
         count(*) FILTER (WHERE category = 'cpu_op') AS operator_count,
         0 AS gpu_count,
         min(event_id) AS first_slice_id,
         max(event_id) AS last_slice_id
-    FROM (SELECT *, category IN ('runtime', 'driver') AND correlation IS NOT NULL AS is_call FROM read_parquet($host))
+    FROM read_parquet($host)
     GROUP BY pid
     UNION ALL
-    SELECT pid, min(event_id), 0, 0, 0, 0, count(*), NULL, NULL
+    SELECT pid, min(event_id), 0, 0, count(*), NULL, NULL
     FROM read_parquet($gpu_events)
     GROUP BY pid
     UNION ALL
-    SELECT pid, min(event_id), 0, 0, 0, 0, 0, NULL, NULL
+    SELECT pid, min(event_id), 0, 0, 0, NULL, NULL
     FROM read_parquet($other)
+    GROUP BY pid
+),
+repeated AS (
+    SELECT
+        pid,
+        count(DISTINCT hash(correlation, name, start_ns)) - count(DISTINCT hash(correlation, name)) AS repeated_count
+    FROM read_parquet($host)
+    WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL
     GROUP BY pid
 ),
 names AS (
@@ -37,9 +43,10 @@ SELECT
     CAST(sum(gpu_count) AS BIGINT) AS gpu_count,
     min(first_slice_id) AS first_slice_id,
     max(last_slice_id) AS last_slice_id,
-    CAST(sum(launch_count - id_count) AS BIGINT) AS repeated_count,
+    coalesce(any_value(repeated.repeated_count), 0) AS repeated_count,
     coalesce(any_value(names.names), []) AS names
 FROM seen
 LEFT JOIN names ON names.pid IS NOT DISTINCT FROM seen.pid
+LEFT JOIN repeated ON repeated.pid IS NOT DISTINCT FROM seen.pid
 GROUP BY seen.pid
 ORDER BY min(first_id);
