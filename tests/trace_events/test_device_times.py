@@ -224,7 +224,7 @@ def test_a_pause_between_two_parts_of_a_recording_is_none() -> None:
     def later(row: Event) -> Event:
         return row | {
             "ts": row["ts"] + 7_200e6,
-            "args": {**row.get("args", {}), "correlation": row.get("args", {}).get("correlation", 0) + 1_000},
+            "args": {**row.get("args", {}), "correlation": row.get("args", {}).get("correlation", 0) + 100},
         }
 
     found = tables([*recording(), *map(later, recording())])

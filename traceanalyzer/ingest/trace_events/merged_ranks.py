@@ -41,7 +41,7 @@ class Process:
     gpu_count: int
     slices: tuple[int, int] | None  # first and last
     names: Sequence[str]
-    repeated_count: int = 0  # calls with the id of another call of the same name
+    repeated_count: int = 0  # launches with the id of another one of the same name
 
     @property
     def works(self) -> bool:

@@ -39,6 +39,7 @@ from traceanalyzer.rules.rule_file.model import (
 from traceanalyzer.rules.rule_file.template import render, with_trace_names
 from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.mangled_names import readable
+from traceanalyzer.text.words import listed
 
 # Percentiles of fewer steps are the steps themselves.
 LEAST_STEPS = 8
@@ -167,7 +168,7 @@ def _limited(message: str, verdict: Verdict, ordered: Ordered | None) -> str:
     """Return the message of a finding with what limits its promise."""
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
-        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
+        message = f"Once {listed(ordered.after)} {verb} fixed: {message}"
     if verdict.sure_share is not None and verdict.uncertainty is not None:
         sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
         message = f"{message} {sure} sure to be saved: {_OPEN_QUESTIONS[verdict.uncertainty]}"

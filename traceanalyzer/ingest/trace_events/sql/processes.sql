@@ -1,5 +1,5 @@
 -- The processes of a file, in the order of their first event: which have calls of a runtime, operators and GPU work,
--- how many calls have the id of another call of their name, and what they are called. The places of host slices and of
+-- how many launches have the id of another one of their name, and what they are called. The places of host slices and of
 -- GPU work are numbers of events.
 WITH seen AS (
     SELECT
@@ -26,7 +26,7 @@ repeated AS (
         pid,
         count(DISTINCT hash(correlation, name, start_ns)) - count(DISTINCT hash(correlation, name)) AS repeated_count
     FROM read_parquet($host)
-    WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL
+    WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL AND contains(name, 'Launch')
     GROUP BY pid
 ),
 names AS (
