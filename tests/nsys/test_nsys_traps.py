@@ -27,7 +27,7 @@ from nsys_export import (
     nvtx,
 )
 
-from traceanalyzer.ingest.nsys.export import reading
+from traceanalyzer.ingest import nesting
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 
@@ -267,22 +267,11 @@ def test_a_large_exports_slices_are_sorted_in_less_memory_to_the_same_end(
     for name in ("whole", "spilled"):
         (tmp_path / name).mkdir()
     whole = ingest(tmp_path / "whole", tables)
-    monkeypatch.setattr(reading, "_SLICES_IN_MEMORY", 0)
+    monkeypatch.setattr(nesting, "_SORTED_BYTES", 2**14)
+    monkeypatch.setattr(nesting, "_BLOCK_ROWS", 64)
     spilled = ingest(tmp_path / "spilled", tables)
     for table in ("host_slices", "gpu_ops"):
         assert spilled.rows(table) == whole.rows(table)
-
-
-@pytest.mark.check
-def test_slices_of_several_tables_spill_where_they_need_more_than_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = [call(10 * n, 10 * n + 5, n + 1) for n in range(100_000)]
-    ranges = [nvtx(10 * n, 10 * n + 9, f"aten::_to_copy, op_id = {n:020}") for n in range(400_000)]
-    monkeypatch.setattr(reading, "_SLICES_IN_MEMORY", 0)
-    monkeypatch.setattr(reading, "_SPILLING_LIMIT", "45MB")
-    found = ingest(tmp_path, {**launched(2), RUNTIME: calls, "NVTX_EVENTS": ranges})
-    assert found.rows("traces")[0]["event_count"] >= 500_000
 
 
 def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:

@@ -1,14 +1,19 @@
 """Nesting of slices: which slice encloses which on a thread, found with a stack of those that are open.
 
-A library in C keeps the stack where it was built (`native/nesting.h`).
+A library in C keeps the stack where it was built (`native/nesting.h`). Slices are sorted before, by a part of a file of
+any length at a time.
 """
 
 from __future__ import annotations
 
+import tempfile
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -143,3 +148,122 @@ def name_hashes(names: Names) -> Int:
 def _name_hash(name: str | None) -> int:
     number: int = xxhash.xxh3_64_intdigest((name or "").encode("utf-8", "surrogatepass"))
     return number - 2**64 if number >= 2**63 else number
+
+
+# So many bytes are sorted at once. More lie sorted in files, of which blocks are read.
+_SORTED_BYTES = 64 * 2**20
+_BLOCK_ROWS, BATCH_ROWS = 8_192, 131_072
+_SMALL = 2**16
+
+
+def in_order(batches: Iterable[pa.RecordBatch], scratch: Path) -> Iterator[pa.RecordBatch]:
+    """Draw slices, and return them by their columns `thread`, `start_ns`, `dur_ns` (longer first) and `slice_id`.
+
+    `scratch` is a folder for those that memory is not to hold.
+    """
+    blocks: list[Iterator[pa.RecordBatch]] = []
+    held: list[pa.RecordBatch] = []
+    size_bytes = 0
+    with ExitStack() as files:
+        for batch in batches:
+            held.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes >= _SORTED_BYTES:
+                file = files.enter_context(tempfile.TemporaryFile(dir=scratch))
+                blocks.append(_written(_sorted(held), file))
+                size_bytes = 0
+        if held:
+            blocks.append(_cut(_sorted(held), _BLOCK_ROWS if blocks else BATCH_ROWS))
+        return _batches(blocks, files.pop_all())
+
+
+def _batches(blocks: Sequence[Iterator[pa.RecordBatch]], files: ExitStack) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    with files:
+        for parts in _merged(blocks):
+            held += parts
+            rows += sum(map(len, parts))
+            if rows >= BATCH_ROWS:
+                yield _sorted(held)
+                rows = 0
+        if held:
+            yield _sorted(held)
+
+
+def _written(rows: pa.RecordBatch, file: Any) -> Iterator[pa.RecordBatch]:
+    """Write rows to a file, and yield them as they are read again."""
+    with pa.ipc.new_stream(file, rows.schema) as stream:
+        for block in _cut(rows, _BLOCK_ROWS):
+            stream.write_batch(block)
+    file.seek(0)
+    return iter(pa.ipc.open_stream(file))
+
+
+def _cut(rows: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    return (rows.slice(first, most) for first in range(0, len(rows), most))
+
+
+def _merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield what comes next of sorted blocks, a part of each that has any."""
+    heads = [_Head(block, source) for source in sources if (block := next(source, None)) is not None]
+    while heads:
+        bound = min(head.last for head in heads)
+        yield [part for head in heads if len(part := head.taken(bound))]
+        heads = [head for head in heads if head.is_filled()]
+
+
+class _Head:
+    """What is left of a block of sorted slices, and the blocks behind it."""
+
+    def __init__(self, block: pa.RecordBatch, source: Iterator[pa.RecordBatch]) -> None:
+        self._source = source
+        self._begin(block)
+
+    def _begin(self, block: pa.RecordBatch) -> None:
+        self._block, self._at, self._keys = block, 0, _keys(block)
+        self.last = self._key(len(block) - 1)
+
+    def _key(self, row: int) -> tuple[int, int, int, int]:
+        thread, start, dur, slice_id = (int(key[row]) for key in self._keys)
+        return thread, start, -dur, slice_id
+
+    def taken(self, bound: tuple[int, int, int, int]) -> pa.RecordBatch:
+        """Take the slices up to a bound."""
+        first, end = self._at, len(self._block)
+        if self.last > bound:
+            end = first if self._key(first) > bound else bisect_right(range(end), bound, first, key=self._key)
+        self._at = end
+        return self._block.slice(first, end - first)
+
+    def is_filled(self) -> bool:
+        """Return whether there is more, out of the next block where this one is used up."""
+        if self._at == len(self._block):
+            block = next(self._source, None)
+            if block is None:
+                return False
+            self._begin(block)
+        return True
+
+
+def _keys(rows: pa.RecordBatch) -> list[npt.NDArray[Any]]:
+    return [rows.column(name).to_numpy() for name in ("thread", "start_ns", "dur_ns", "slice_id")]
+
+
+def _sorted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of some batches, which are let go, in order."""
+    (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
+    batches.clear()
+    threads = cast(Any, rows.column("thread")).dictionary_encode()
+    ranks = np.argsort(np.argsort(threads.dictionary.to_numpy()))
+    codes = ranks[threads.indices.to_numpy()].astype(np.uint16 if len(ranks) < _SMALL else np.int64)
+    _, start, dur, slice_id = _keys(rows)
+    # Rows come nearly in the order of their starts, and small numbers are sorted by counting.
+    order = np.argsort(start, kind="stable")
+    order = order[np.argsort(codes[order], kind="stable")]
+    follows = (start[order][1:] == start[order][:-1]) & (codes[order][1:] == codes[order][:-1])
+    if follows.any():
+        tied = np.flatnonzero(np.append(follows, False) | np.append(False, follows))
+        own = order[tied]
+        order[tied] = own[np.lexsort((slice_id[own], -dur[own], start[own], codes[own]))]
+    return rows if (order[1:] > order[:-1]).all() else rows.take(cast("pa.Int64Array", pa.array(order)))

@@ -1,4 +1,4 @@
-"""Calls and ranges: sorted by DuckDB, nested batch by batch, written; the calls that GPU work refers to.
+"""Calls and ranges: sorted, nested batch by batch, written; the calls that GPU work refers to.
 
 What ROCTX draws that is no range of a thread: marks, and ranges that begin on one thread and end on another.
 """
@@ -13,9 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.recording import CALLS, ProcessRecording, coded_column, flags, integers, taken
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nesting import (
+    ANCESTOR_CATEGORIES,
+    BATCH_ROWS,
+    NONE,
+    Int,
+    Nester,
+    Slices,
+    in_order,
+    name_hashes,
+)
 from traceanalyzer.ingest.nsys.export.reading import Stream
-from traceanalyzer.ingest.nsys.host_slices import Calls, Launches, settle_ties
+from traceanalyzer.ingest.nsys.host_slices import Calls, Launches
 from traceanalyzer.ingest.nsys.masks import Column, count, known
 from traceanalyzer.ingest.nsys.torch_ranges import as_operators, coded, take_apart
 from traceanalyzer.ingest.sink import TraceSink
@@ -59,11 +68,10 @@ def _shown(rows: pa.RecordBatch, names: Column) -> Column:
     return shown
 
 
-_BATCH_ROWS = 131_072
-_SORTED = """
+_TIMED = """
 SELECT slice_id, coalesce(thread, -1) AS thread, start_ns, dur_ns, kind, name_code, text, correlation
-FROM calls
-ORDER BY thread, start_ns
+FROM incoming_calls
+WHERE start_ns > 0
 """
 _OPERATOR, _ANNOTATION = "cpu_op", "annotation"
 # Operators as PyTorch's profiler names them; classes of programs, whose methods look alike, have capitals.
@@ -89,12 +97,11 @@ class ProcessSlices:
         """Write all slices; calls whose start is unknown are left out."""
         rows = Stream(CALLS, self._recording.calls())
         self._connection.register("incoming_calls", rows)
-        self._connection.execute("CREATE TABLE calls AS FROM incoming_calls WHERE start_ns > 0")
+        slices = in_order(self._connection.sql(_TIMED).to_arrow_reader(BATCH_ROWS), self._sink.folder)
         self._connection.unregister("incoming_calls")
         names, kinds = self._recording.names(), self._recording.kinds()
-        for batch in settle_ties(self._connection.sql(_SORTED).to_arrow_reader(_BATCH_ROWS)):
+        for batch in slices:
             self._write_batch(self._named(batch, names, kinds))
-        self._connection.execute("DROP TABLE calls")
 
     def _named(self, batch: pa.RecordBatch, names: Column, kinds: object) -> dict[str, Column]:
         """Return slices with their names and categories, in place of codes."""

@@ -1,4 +1,4 @@
-"""Host slices: sorted by DuckDB, nested batch by batch, written per process; the calls that GPU work refers to.
+"""Host slices: sorted, nested batch by batch, written per process; the calls that GPU work refers to.
 
 Calls are found by process and correlation id in arrays, which take a quarter of a join's memory.
 """
@@ -115,48 +115,7 @@ def _or_none(column: Column) -> Int:
     return cast("Column", pc.call_function("coalesce", [column, pa.scalar(NONE)])).to_numpy()
 
 
-def settle_ties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Order rows that are sorted by thread and start by duration, longer first, and id too.
-
-    A sort by all four takes half as much memory again, and twice the time.
-    """
-    held: pa.RecordBatch | None = None
-    for batch in batches:
-        rows = batch if held is None else _concatenated(held, batch)
-        last = _last_tie(rows)
-        held = rows.slice(last)
-        if last:
-            yield _settled(rows.slice(0, last))
-    if held is not None:
-        yield _settled(held)
-
-
-def _concatenated(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
-    (rows,) = pa.Table.from_batches([first, second]).combine_chunks().to_batches()
-    return rows
-
-
-def _last_tie(rows: pa.RecordBatch) -> int:
-    """Return where the last rows of one thread and start begin: the next batch may continue them."""
-    thread, start = rows.column("thread").to_numpy(), rows.column("start_ns").to_numpy()
-    others = np.flatnonzero((thread != thread[-1]) | (start != start[-1]))
-    return int(others[-1]) + 1 if len(others) else 0
-
-
-def _settled(rows: pa.RecordBatch) -> pa.RecordBatch:
-    thread, start = rows.column("thread").to_numpy(), rows.column("start_ns").to_numpy()
-    follows = (thread[1:] == thread[:-1]) & (start[1:] == start[:-1])
-    if not follows.any():
-        return rows
-    tied = np.flatnonzero(np.append(follows, False) | np.append(False, follows))
-    dur, slice_id = (rows.column(name).to_numpy()[tied] for name in ("dur_ns", "slice_id"))
-    order: Int = np.arange(len(rows), dtype=np.int64)
-    order[tied] = tied[np.lexsort((slice_id, -dur, start[tied], thread[tied]))]
-    return rows.take(order)
-
-
 PROCESS_MASK = -16777216  # clears the thread in a globalTid
-_BATCH_ROWS = 131_072
 _BACKTRACE_CLASS = (67,)
 
 _SYNC_FIELDS: dict[str, pa.DataType] = {
@@ -218,23 +177,22 @@ class HostWriter:
         detailed_ranges: Callable[[], Int],
         launches: Launches,
     ) -> None:
-        self._writer = connection.cursor()  # the connection itself is busy with the sorted rows
+        self._connection = connection
         self._sink_of = sink_of
         self._threads = threads
         self._gpu_scopes = gpu_scopes
         self._detailed_ranges = detailed_ranges
         self._launches = launches
-        self._namer = SliceNamer(self._writer)
+        self._namer = SliceNamer(connection)
         self._nester = Nester()
         self.with_shapes: set[int] = set()
 
-    def write(self, slices: duckdb.DuckDBPyRelation) -> None:
-        """Write all slices, which come sorted, and note the calls; fill the tables `sync_calls` and `operator_args`."""
+    def write(self, slices: Iterable[pa.RecordBatch]) -> None:
+        """Write slices, which come in order, and note the calls; fill the tables `sync_calls` and `operator_args`."""
         for name, schema in (("sync_calls", SYNC_CALLS), ("operator_args", ARGUMENTS)):
             self._insert(name, pa.Table.from_batches([], schema), create=True)
-        for batch in settle_ties(slices.to_arrow_reader(_BATCH_ROWS)):
+        for batch in slices:
             self._write_batch(self._namer.complete(batch))
-        self._writer.close()
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         thread = _integers(batch, "thread")
@@ -295,13 +253,13 @@ class HostWriter:
             self._insert("sync_calls", waiting.select(SYNC_CALLS.names))
 
     def _insert(self, table: str, rows: pa.Table, *, create: bool = False) -> None:
-        self._writer.register("incoming_rows", rows)
-        self._writer.execute(
+        self._connection.register("incoming_rows", rows)
+        self._connection.execute(
             f"CREATE OR REPLACE TABLE {table} AS FROM incoming_rows"
             if create
             else f"INSERT INTO {table} FROM incoming_rows"
         )
-        self._writer.unregister("incoming_rows")
+        self._connection.unregister("incoming_rows")
 
 
 def _ancestor_codes(category: Column) -> Int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.nesting import in_order
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.export.reading import STREAMED, StagedExport, sql
@@ -147,7 +148,8 @@ class Export:
         self._defects = defects
         if source.damage:
             self._defects.add("unreadable-rows", example=source.damage)
-        self._stage = StagedExport(source, scratch, options.jobs, self._defects)
+        self._scratch = scratch
+        self._stage = StagedExport(source, scratch, self._defects)
         self._processes = find_processes(source, self._defects)
         self._names = self._processes.folder_names()
         self._sinks = [TraceSink(folder / trace) for trace in self._names]
@@ -210,8 +212,7 @@ class Export:
             cache(splitter.detailed_ids),
             self._launches,
         )
-        with stage.sorted_slices() as slices:
-            writer.write(slices)
+        writer.write(in_order(stage.select("host_slices"), self._scratch))
         self._with_shapes = writer.with_shapes
         self._defects.add("duplicate-correlation", self._launches.close())
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))

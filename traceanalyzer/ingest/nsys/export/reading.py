@@ -6,7 +6,6 @@ Numbers that no recording holds and no table can keep are read as unknown, and c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -17,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.ingest.nesting import BATCH_ROWS
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.source import ExportSource, RowSource
-from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES, ColumnSpec, TableLayout
+from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, TABLES, ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import (
     Column,
     Mask,
@@ -241,12 +241,6 @@ def _repair_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -
 STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
 # Sorting and joining spill to disk beyond this.
 _MEMORY_LIMIT = "400MB"
-# Up to this many host slices are sorted within that limit; a range with text counts as three. More are sorted by one
-# thread in less memory: each thread of a sort that spills needs memory of its own, and two sometimes find too little.
-_SLICES_IN_MEMORY = 4_000_000
-_SPILLING_LIMIT = "250MB"
-# Not of the host, or in other tables than its slices.
-_NO_SLICES = frozenset(("string_ids", *GPU_RELATIONS, "sync", "cuda_event", "gpu_metric", "nic_metric"))
 
 
 @cache
@@ -258,14 +252,14 @@ def sql(name: str) -> str:
 class StagedExport:
     """Holds the connection, gives every row its id, and keeps count of what was read."""
 
-    def __init__(self, source: ExportSource, scratch: Path, jobs: int, defects: Defects) -> None:
+    def __init__(self, source: ExportSource, scratch: Path, defects: Defects) -> None:
         self.source = source
         self.defects = defects
-        self._jobs = max(jobs, 1)
         self._read: set[str] = set()
         self.connection = duckdb.connect(
             config={
-                "threads": self._jobs,
+                # Streams come one batch after the other: a second thread waits for them, at the cost of a core.
+                "threads": 1,
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,
@@ -276,24 +270,9 @@ class StagedExport:
         )
         self.first_ids, self.row_count = self._number_rows()
 
-    @contextmanager
-    def sorted_slices(self) -> Iterator[duckdb.DuckDBPyRelation]:
-        """Give all host slices by thread and start, with room for their sort."""
-        counts = {
-            relation: self.source.row_counts[layout.stored_name]
-            for relation, layout in self.source.layouts.items()
-            if relation not in _NO_SLICES
-        }
-        slices = sql("host_slices").rstrip().removesuffix(";")
-        if sum(counts.values()) + 2 * counts.get("nvtx", 0) <= _SLICES_IN_MEMORY:
-            yield self.connection.sql(f"FROM ({slices}) ORDER BY thread, start_ns")
-            return
-        self.connection.execute(f"SET threads = 1; SET memory_limit = '{_SPILLING_LIMIT}'")
-        # A sort of several sources (UNION ALL) does not spill those after the first: of a table, it does.
-        self.connection.execute(f"CREATE TABLE unsorted_slices AS {slices}")
-        yield self.connection.sql("FROM unsorted_slices ORDER BY thread, start_ns")
-        self.connection.execute("DROP TABLE unsorted_slices")
-        self.connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'; SET threads = {self._jobs}")
+    def select(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield what one of the mapping's SELECTs returns, as it comes; the connection is free once all is drawn."""
+        yield from self.connection.sql(sql(name).rstrip().removesuffix(";")).to_arrow_reader(BATCH_ROWS)
 
     def _number_rows(self) -> tuple[dict[str, int], int]:
         first, firsts = 0, {}
