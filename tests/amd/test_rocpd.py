@@ -110,7 +110,10 @@ def test_a_database_is_a_trace_of_its_process(database: Path) -> None:
         ("UPDATE rocpd_region{s} SET name_id = 9999, event_id = NULL WHERE id = 1", ("missing-string", 1)),
         ("UPDATE rocpd_info_agent{s} SET type = 'TPU' WHERE type = 'GPU'", ("unknown-agent", 1)),
         ("UPDATE rocpd_info_agent{s} SET extdata = '{broken' WHERE type = 'GPU'", ("bad-json", 1)),
-        ("DROP TABLE rocpd_info_kernel_symbol{s}", ("missing-table", 1)),
+        *(
+            (f"DROP TABLE rocpd_{table}{{s}}", ("missing-table", 1))
+            for table in ("info_kernel_symbol", "string", "event", "region", "info_agent")
+        ),
         ("ALTER TABLE rocpd_region{s} DROP COLUMN start", ("unreadable-table", 1)),
     ],
 )
@@ -122,6 +125,14 @@ def test_a_bad_row_is_one_defect(database: Path, statement: str, defect: tuple[s
     lost = 1 if defect[0] in ("no-times", "number-out-of-range") else 0
     assert works[0] == before[0] - lost
     assert works[3]
+
+
+@pytest.mark.parametrize("table", ["kernel_dispatch", "memory_copy"])
+def test_a_table_of_work_that_is_not_there_is_a_loss(table: str, database: Path) -> None:
+    change(database, f"DROP TABLE rocpd_{table}{{s}}")
+    defects, works = ask(database, "SELECT severity, example FROM defects WHERE defect = 'missing-table'", WORKS)
+    assert defects == [("loss", f"rocpd_{table}")]
+    assert works[0][0] > 0
 
 
 def test_rows_that_are_odd_and_allowed_raise_nothing(database: Path) -> None:
@@ -178,6 +189,62 @@ def test_counters_are_sums_over_the_instances_of_the_hardware(database: Path) ->
     assert counters == [("SQ_WAVES", 7.0, True, True)]
 
 
+def test_counters_that_are_read_while_a_kernel_runs_are_rows_at_their_times(database: Path) -> None:
+    event = "(SELECT event_id FROM rocpd_kernel_dispatch{s} WHERE id = 2)"
+    insert(database, "info_pmc", id=4, name="SQ_WAVES", symbol="SQ_WAVES")
+    change(
+        database,
+        "ALTER TABLE rocpd_pmc_event{s} ADD COLUMN sample_id INTEGER",
+        "ALTER TABLE rocpd_pmc_event{s} ADD COLUMN xcc INTEGER",
+        "INSERT INTO rocpd_track{s} (id) VALUES (1)",
+        *[
+            f"INSERT INTO rocpd_sample{{s}} (id, track_id, timestamp, event_id) VALUES ({at}, 1, {BASE + at}, {event})"
+            for at in (5, 6)
+        ],
+        f"INSERT INTO rocpd_pmc_event{{s}} (event_id, pmc_id, value) VALUES ({event}, 4, 7)",
+        *[
+            f"INSERT INTO rocpd_pmc_event{{s}} (event_id, sample_id, xcc, pmc_id, value) "
+            f"VALUES ({event}, {at}, {xcc}, 4, {10 * at + xcc})"
+            for at in (5, 6)
+            for xcc in (0, 1)
+        ],
+    )
+    counters, marks = ask(
+        database,
+        f"SELECT name, start_ns - {BASE}, value, series <> '' FROM counters ORDER BY value",
+        "SELECT count(*) FROM instants",
+    )
+    assert [row for row in counters if row[2] > 7] == [("SQ_WAVES", 5, 101.0, True), ("SQ_WAVES", 6, 121.0, True)]
+    assert [row[2] for row in counters] == [7.0, 101.0, 121.0]
+    assert marks == [(0,)]
+
+
+def test_the_load_of_a_device_is_a_counter_and_no_mark(database: Path) -> None:
+    insert(database, "info_pmc", id=4, name="device_busy_gfx", symbol="gfx_activity")
+    insert(database, "string", id=900, string="GPU [0] Busy")
+    insert(database, "track", id=1, name_id=900)
+    for at, share in ((1, 20.0), (2, 80.0)):
+        insert(database, "event", id=9000 + at, category_id=900, stack_id=0, extdata="{}")
+        insert(database, "sample", id=at, track_id=1, timestamp=BASE + at, event_id=9000 + at)
+        insert(database, "pmc_event", event_id=9000 + at, pmc_id=4, value=share)
+    counters, marks, defects = ask(
+        database,
+        f"SELECT name, series, start_ns - {BASE}, value FROM counters ORDER BY ALL",
+        "SELECT count(*) FROM instants",
+        DEFECTS,
+    )
+    assert counters == [("gfx_activity", "GPU [0] Busy", 1, 20.0), ("gfx_activity", "GPU [0] Busy", 2, 80.0)]
+    assert marks == [(0,)]
+    assert defects == []
+
+
+def test_calls_of_rocprof_sys_have_the_categories_of_rocprofv3(database: Path) -> None:
+    change(database, "UPDATE rocpd_string{s} SET string = 'rocm_hip_api' WHERE string = 'HIP_RUNTIME_API_EXT'")
+    works, kinds = ask(database, WORKS, "SELECT DISTINCT raw_category FROM host_slices WHERE category = 'runtime'")
+    assert kinds == [("rocm_hip_api",)]
+    assert works[0][0] == works[0][1]
+
+
 def test_repetitions_of_a_dispatch_are_no_work(database: Path) -> None:
     change(
         database,
@@ -199,6 +266,20 @@ def test_kernels_of_hip_and_copies_between_devices(database: Path) -> None:
         database, f"SELECT kind, copy_kind, size_bytes, device FROM gpu_ops WHERE start_ns = {BASE} ORDER BY ALL"
     )
     assert works == [("memcpy", "PtoP", 64, 4), ("memcpy", None, None, 4)]
+
+
+def test_a_copy_that_the_host_makes_by_itself_is_no_work_of_a_device(database: Path) -> None:
+    insert(database, "string", id=900, string="MEMORY_COPY_HOST_TO_HOST")
+    insert(database, "memory_copy", start=BASE, end=BASE + 50, src_agent_id=0, dst_agent_id=1, name_id=900, size=64)
+    works, copies, defects = ask(
+        database,
+        f"SELECT count(*) FROM gpu_ops WHERE start_ns = {BASE} AND kind = 'memcpy'",
+        "SELECT name, dur_ns, args FROM async_slices JOIN event_args USING (event_id)",
+        DEFECTS,
+    )
+    assert works == [(0,)]
+    assert copies == [("MEMORY_COPY_HOST_TO_HOST", 50, '{"bytes": 64}')]
+    assert defects == []
 
 
 def test_a_copy_of_no_bytes_has_an_unknown_size(database: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, ints
+from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, copy_kinds, ints, on_host
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column
 
@@ -60,13 +60,14 @@ class Agents:
         self._defects.add("missing-agent", int((places == NONE).sum()))
         return ints(self._number[places])
 
-    def devices_of_copies(self, targets: Column, sources: Column) -> tuple[Column, Column]:
-        """Return the GPU at one end of copies, rather the target, and whether they go from one GPU to another."""
+    def devices_of_copies(self, targets: Column, sources: Column, names: Column) -> tuple[Column, Column]:
+        """Return the GPU at one end of copies, rather the target, and the kinds of the copies."""
         target, source = self._at.find(targets), self._at.find(sources)
         on = np.where(self._is_gpu[target], target, np.where(self._is_gpu[source], source, NONE))
-        self._defects.add("missing-agent", int((on == NONE).sum()))
         between = self._is_gpu[target] & self._is_gpu[source] & (target != source)
-        return ints(self._number[on]), cast("Column", pa.array(between))
+        kinds = copy_kinds(names, cast("Column", pa.array(between)))
+        self._defects.add("missing-agent", int(((on == NONE) & ~on_host(kinds)).sum()))
+        return ints(self._number[on]), kinds
 
     def gpus(self, keys: Int) -> Int:
         """Return the GPUs among agents; NONE for others."""

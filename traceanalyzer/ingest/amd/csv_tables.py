@@ -26,7 +26,9 @@ from traceanalyzer.ingest.amd.recording import (
     groups_of,
     integers,
     ints,
+    on_host,
     unless_zero,
+    where,
     work_batch,
 )
 from traceanalyzer.ingest.nesting import NONE
@@ -105,7 +107,7 @@ class CsvRecording:
         coded = agents.dictionary_encode()
         known = [self._device_named(text or "") for text in coded.dictionary.to_pylist()] or [NONE]
         found = np.array(known, np.int64)[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-        self.defects.add("missing-agent", int((found == NONE).sum()))
+        self.defects.add("missing-agent", int((found == NONE).sum()) - agents.null_count)
         return ints(found)
 
     def _device_named(self, text: str) -> int:
@@ -220,12 +222,13 @@ class CsvRecording:
     def _copy_rows(self, batch: pa.RecordBatch, file: Path) -> pa.RecordBatch:
         directions = batch.column("direction")
         source, target = batch.column("source_agent_id"), batch.column("destination_agent_id")
-        to_device = pc.match_substring(directions, "TO_DEVICE")
+        kinds = copy_kinds(directions, pc.not_equal(source, target))
+        agents = pc.if_else(pc.match_substring(directions, "TO_DEVICE"), target, source)
         columns = self._work_columns(batch, file) | {
-            "device": self._device_of(pc.if_else(to_device, target, source)),
+            "device": self._device_of(where(pa.array(~on_host(kinds)), agents)),
             "is_copy": pa.array([True] * batch.num_rows),
             "name": directions.dictionary_encode(),
-            "copy_kind": copy_kinds(directions, pc.not_equal(source, target)),
+            "copy_kind": kinds,
         }
         return work_batch(batch.num_rows, columns)
 

@@ -37,7 +37,10 @@ KINDS = {
             *DEVICE_DEFECTS,
         )
     },
-    "missing-table": ("note", "a table that the recorder always writes is not there; what it holds is unknown"),
+    "missing-table": (
+        "loss",
+        f"a table that the recorder always writes is not there; nothing of what it holds was read; {_AGAIN}",
+    ),
     "unreadable-table": ("loss", "a table lacks the columns without which its rows mean nothing; it was left out"),
     "unreadable-rows": ("loss", f"the file is damaged or was cut short: what follows could not be read; {_AGAIN}"),
     "unreadable-record": ("loss", "a record is not what the recorder writes; it was left out"),
@@ -105,6 +108,11 @@ def copy_kinds(names: Column, between_gpus: Column) -> Column:
     peers = flags(between_gpus).tolist()
     named = ["PtoP" if peer and kind == "DtoD" else kind for kind, peer in zip(kinds, peers, strict=True)]
     return pa.array(named, pa.string()).dictionary_encode()
+
+
+def on_host(kinds: Column) -> npt.NDArray[np.bool_]:
+    """Return which copies, by their kinds, the host makes by itself."""
+    return flags(pc.call_function("equal", [kinds, pa.scalar("HtoH")]))
 
 
 _CPU, _ROCM = 0, 6  # c10::DeviceType
@@ -186,13 +194,14 @@ _CALLS: dict[str, pa.DataType] = {
 }
 # Intervals on host threads: calls and ranges.
 CALLS = pa.schema(_CALLS)
-# The category of host slices, by the beginning of what the recorder calls their kind.
+# The category of host slices, by the beginning of what the recorder calls their kind; rocprof-sys: rocm_hip_api.
 _CATEGORIES = (("HIP", "runtime"), ("HSA", "driver"), ("MARKER", "annotation"))
 
 
 def category_of(kind: str | None) -> str:
     """Return the category of host slices of a kind, such as HIP_RUNTIME_API_EXT."""
-    return next((category for start, category in _CATEGORIES if (kind or "").startswith(start)), "other")
+    name = (kind or "").upper().removeprefix("ROCM_")
+    return next((category for start, category in _CATEGORIES if name.startswith(start)), "other")
 
 
 @dataclass(frozen=True)
@@ -247,14 +256,27 @@ class ProcessRecording(Protocol):
 
 @dataclass(frozen=True)
 class CounterRows:
-    """Counters of dispatches: a row an instance of a counter, of which the value of the counter is the sum."""
+    """Counters of dispatches or at times: a row an instance of a counter, whose sum is the counter's value."""
 
     names: Mapping[int, str]
-    batches: Iterator[pa.RecordBatch]  # event, counter, value
+    batches: Iterator[pa.RecordBatch]
 
 
-_COUNTERS: dict[str, pa.DataType] = {"event": pa.int64(), "counter": pa.int64(), "value": pa.float64()}
+_COUNTERS: dict[str, pa.DataType] = {
+    "event": pa.int64(),  # of the dispatch
+    "counter": pa.int64(),
+    "value": pa.float64(),
+    "at_ns": pa.int64(),  # when it was read; NULL: over the whole dispatch
+    "sample_ns": pa.int64(),  # when it was read, of an event that is no dispatch
+    "series": pa.string(),  # what was sampled, then
+}
 COUNTERS = pa.schema(_COUNTERS)
+
+
+def counter_batch(event: Column, counter: Column, value: Column, *when: Column) -> pa.RecordBatch:
+    """Return rows of counters, in the schema COUNTERS."""
+    arrays = [event, counter, value, *(when or (pa.nulls(len(event), field.type) for field in list(COUNTERS)[3:]))]
+    return pa.RecordBatch.from_arrays(arrays, schema=COUNTERS)
 
 
 class Lookup:

@@ -13,12 +13,15 @@ import pyarrow as pa
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS, Agent, Agents
 from traceanalyzer.ingest.amd.recording import (
-    COUNTERS,
     AmdDefects,
     CounterRows,
     Identity,
+    Lookup,
     ProcessRecording,
     allocation_rows,
+    counter_batch,
+    ints,
+    taken,
 )
 from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed, work_of
 from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
@@ -107,11 +110,17 @@ class RocpdRecording:
         if not self._tables.has_rows("pmc_event"):
             return None
         names = {row["id"]: row["symbol"] or row["name"] or "" for row in self._tables.rows("pmc")}
-        batches = (
-            pa.RecordBatch.from_arrays([batch.column(name) for name in ("source", "pmc_id", "value")], schema=COUNTERS)
-            for batch in self._tables.batches("pmc_event")
-        )
-        return CounterRows(names, batches)
+        return CounterRows(names, self._counter_batches())
+
+    def _counter_batches(self) -> Iterator[pa.RecordBatch]:
+        tracks = self._tables.rows("track")
+        track_at, texts = Lookup(ids_of(tracks)), self._tables.strings(ids_of(tracks, "name_id"))
+        reads = self._host.counter_reads
+        series, times = taken(texts, track_at.find(reads.tracks)), ints(reads.times)
+        for batch in self._tables.batches("pmc_event"):
+            at, instead = reads.places(batch)
+            counted = (batch.column(name) for name in ("source", "pmc_id", "value"))
+            yield counter_batch(*counted, taken(times, at), taken(times, instead), taken(series, instead))
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield marks, ranges across threads and allocations; see ProcessRecording."""
@@ -125,8 +134,9 @@ def _version(tables: ProcessTables, path: Path) -> str:
     """Return the version of the schema. Raises TraceAnalyzerError where it is one that is not read."""
     facts = {row["tag"]: row["value"] for row in tables.rows("metadata")}
     version = str(facts.get("schema_version") or "3")
-    if _LATER.match(version) or "compression" in facts:
-        what = f"is a rocpd database of schema {version}, which is not read yet"
+    compression = f" whose texts are compressed ({facts['compression']})" if "compression" in facts else ""
+    if _LATER.match(version) or compression:
+        what = f"is a rocpd database of schema {version}{compression}, which is not read yet"
         raise TraceAnalyzerError(what, path, _CONVERT.format(path.name))
     return version
 

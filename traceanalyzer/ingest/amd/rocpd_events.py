@@ -26,7 +26,6 @@ from traceanalyzer.ingest.amd.recording import (
     call_batch,
     category_of,
     coded_column,
-    copy_kinds,
     flags,
     groups_of,
     integers,
@@ -35,7 +34,7 @@ from traceanalyzer.ingest.amd.recording import (
     unless_zero,
     work_batch,
 )
-from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of
+from traceanalyzer.ingest.amd.rocpd_rows import CounterReads, ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column, count, either, known, negated
 
@@ -90,7 +89,7 @@ def _copies(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Itera
     for batch in tables.batches("copy"):
         names = tables.strings(batch.column("name_id"))
         tables.defects.add("missing-string", names.null_count, "of a copy")
-        device, between = agents.devices_of_copies(batch.column("dst_agent_id"), batch.column("src_agent_id"))
+        device, kinds = agents.devices_of_copies(batch.column("dst_agent_id"), batch.column("src_agent_id"), names)
         columns = {
             "op_id": batch.column("event_id"),
             "event": batch.column("source"),
@@ -103,7 +102,7 @@ def _copies(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Itera
             "end_ns": batch.column("end"),
             "correlation": ints(events.stack_ids(event_places(events, batch, tables.defects))),
             "size_bytes": batch.column("size"),
-            "copy_kind": copy_kinds(names, between),
+            "copy_kind": kinds,
             "graph_id": unless_zero(batch.column("graph_exec_id")),
             "graph_node_id": unless_zero(batch.column("graph_node_id")),
         }
@@ -124,6 +123,7 @@ class HostRows:
         self._kinds = NameCodes()
         self._crossing: list[pa.RecordBatch] = []
         self._marks: list[pa.RecordBatch] = []
+        self.counter_reads = CounterReads(tables)
 
     def kinds(self) -> Sequence[tuple[str, str]]:
         """Return the category of each kind, and what the recorder calls it."""
@@ -138,7 +138,8 @@ class HostRows:
         track_at = Lookup(ids_of(tracks))
         threads = pa.array([row["tid"] for row in tracks], pa.int64())
         names = self._tables.strings(ids_of(tracks, "name_id"))
-        for batch in self._tables.batches("sample"):
+        for rows in self._tables.batches("sample"):
+            batch = rows.filter(pa.array(~self.counter_reads.are(rows)))
             at = track_at.find(batch.column("track_id"))
             yield from self._sample_rows(batch, taken(threads, at), taken(names, at))
 

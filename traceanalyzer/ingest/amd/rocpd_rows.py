@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS
@@ -46,7 +47,7 @@ TABLES = (
     table_of("event", "rocpd_event", "id! category_id stack_id"),
     table_of("event_text", "rocpd_event", "id! category_id extdata:text!"),
     table_of("region", "rocpd_region", "start! end! tid name_id source|event_id"),
-    table_of("sample", "rocpd_sample", "timestamp! track_id source|event_id"),
+    table_of("sample", "rocpd_sample", "id timestamp! track_id source|event_id"),
     table_of(
         "dispatch",
         "rocpd_kernel_dispatch",
@@ -65,10 +66,10 @@ TABLES = (
         "rocpd_memory_allocate",
         "start! end! tid agent_id type:text level:text address size source|event_id",
     ),
-    table_of("pmc_event", "rocpd_pmc_event", "source|event_id pmc_id value:real"),
+    table_of("pmc_event", "rocpd_pmc_event", "source|event_id sample_id pmc_id value:real"),
 )
 # What a process's recording always has.
-WANTED = ("dispatch", "region", "event", "agent", "symbol")
+WANTED = ("strings", "dispatch", "copy", "region", "event", "agent", "symbol")
 
 
 def suffixes_of(names: Iterable[str]) -> list[str]:
@@ -146,6 +147,13 @@ class ProcessTables:
         """Return the rows of a small table."""
         return [row for batch in self.batches(relation) for row in batch.to_pylist()]
 
+    def rows_read_twice(self, relation: str) -> list[dict[str, Any]]:
+        """Return the rows of a table whose defects are counted where it is read as events."""
+        layout = self._layouts.get(relation)
+        if layout is None:
+            return []
+        return [row for batch in read_table(self._source, layout, 0, AmdDefects()) for row in batch.to_pylist()]
+
     def has_rows(self, relation: str) -> bool:
         """Return whether there are rows of a table."""
         layout = self._layouts.get(relation)
@@ -175,6 +183,29 @@ class ProcessTables:
         if layout is None or "environment" not in self._source.tables[layout.stored_name]:
             return {}
         return self._source.json_numbers(layout.stored_name, "environment", (*RANK_KEYS, *SIZE_KEYS))
+
+
+class CounterReads:
+    """The samples at which counters were read, such as the load of a GPU, or what a kernel did until then."""
+
+    def __init__(self, tables: ProcessTables) -> None:
+        rows = tables.rows_read_twice("sample") if tables.has_rows("pmc_event") else []
+        self._by_id, self._by_event = Lookup(ids_of(rows)), Lookup(ids_of(rows, "source"))
+        self.times = ids_of(rows, "timestamp")
+        self.tracks = ids_of(rows, "track_id")
+        self._is_read = np.zeros(len(rows) + 1, np.bool_)
+        for batch in tables.batches("pmc_event") if rows else ():
+            for places in self.places(batch):
+                self._is_read[places] = True
+        self._is_read[NONE] = False
+
+    def places(self, counted: pa.RecordBatch) -> tuple[Int, Int]:
+        """Return the places of the samples that some counters name, and of those of their events; NONE for none."""
+        return self._by_id.find(counted.column("sample_id")), self._by_event.find(counted.column("source"))
+
+    def are(self, samples: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return which samples read counters."""
+        return self._is_read[self._by_id.find(samples.column("id"))]
 
 
 class _Saying:

@@ -26,7 +26,6 @@ from traceanalyzer.ingest.amd.json_records import (
     whole_number,
 )
 from traceanalyzer.ingest.amd.recording import (
-    COUNTERS,
     AmdDefects,
     CounterRows,
     Identity,
@@ -37,7 +36,7 @@ from traceanalyzer.ingest.amd.recording import (
     call_batch,
     category_of,
     coded_column,
-    copy_kinds,
+    counter_batch,
     groups_of,
     integers,
     ints,
@@ -349,14 +348,14 @@ class SdkRecording:
                 columns[f"grid_{axis}"] = groups_of(rows.column(f"items_{axis}"), rows.column(f"block_{axis}"))
             yield work_batch(rows.num_rows, columns)
         for rows in self._spools["copies"].batches():
-            device, between = self._agents.devices_of_copies(rows.column("target"), rows.column("source"))
             copied = taken(self._names.column(), integers(rows.column("name_code")))
+            device, kinds = self._agents.devices_of_copies(rows.column("target"), rows.column("source"), copied)
             columns = self._work_columns(rows) | {
                 "device": device,
                 "is_copy": pa.array([True] * rows.num_rows),
                 "name": copied.dictionary_encode(),
                 "size_bytes": rows.column("size"),
-                "copy_kind": copy_kinds(copied, between),
+                "copy_kind": kinds,
             }
             yield work_batch(rows.num_rows, columns)
 
@@ -378,7 +377,7 @@ class SdkRecording:
         listed = objects_of(self._facts.get("counters"))
         names = {handle_of(one.get("id")): str(one.get("name") or "") for one in listed}
         batches = (
-            pa.RecordBatch.from_arrays([rows.column(name) for name in ("event", "counter", "value")], schema=COUNTERS)
+            counter_batch(rows.column("event"), rows.column("counter"), rows.column("value"))
             for rows in self._counts.batches()
         )
         return CounterRows(names, batches)

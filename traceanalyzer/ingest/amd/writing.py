@@ -20,7 +20,16 @@ import pyarrow as pa
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.amd.host import ProcessSlices
-from traceanalyzer.ingest.amd.recording import COUNTERS, ProcessRecording, coded_column, flags, integers, ints, where
+from traceanalyzer.ingest.amd.recording import (
+    COUNTERS,
+    ProcessRecording,
+    coded_column,
+    flags,
+    integers,
+    ints,
+    on_host,
+    where,
+)
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
@@ -53,17 +62,21 @@ WITH before AS (
 SELECT count(*), max(reached_ns - start_ns) FROM before WHERE start_ns < reached_ns
 """
 _REPEATED = "SELECT count(dispatch) - count(DISTINCT dispatch) FROM lanes"
-# One row per counter and dispatch: the hardware's instances of a counter add up.
+# One row per counter and dispatch, or time at which it was read: the hardware's instances of a counter add up.
 _COUNTED = """
 SELECT
-    $first_id + row_number() OVER (ORDER BY lanes.start_ns, counts.event, counts.counter) AS event_id,
+    $first_id + row_number() OVER (
+        ORDER BY coalesce(counts.at_ns, lanes.start_ns, counts.sample_ns), counts.event, counts.counter
+    ) AS event_id,
     $pid AS pid,
     counts.counter,
     lanes.name,
-    lanes.start_ns,
+    counts.series,
+    coalesce(counts.at_ns, lanes.start_ns, counts.sample_ns) AS start_ns,
     counts.value
-FROM (SELECT event, counter, sum(value) AS value FROM counted GROUP BY event, counter) AS counts
-JOIN lanes USING (event)
+FROM (SELECT event, counter, at_ns, sample_ns, series, sum(value) AS value FROM counted GROUP BY ALL) AS counts
+LEFT JOIN lanes USING (event)
+WHERE coalesce(counts.at_ns, lanes.start_ns, counts.sample_ns) > 0
 ORDER BY event_id
 """
 
@@ -135,11 +148,28 @@ class WorkWriter:
         return pa.RecordBatch.from_arrays([*lanes, pa.array(numbers[code])], schema=_LANES)
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Leave out work whose signal never completed: it has no start."""
+        """Leave out work whose signal never completed: it has no start; keep aside what the host copies by itself."""
         start = integers(batch.column("start_ns"))
         untimed = int((start <= 0).sum())
         self._recording.defects.add("no-times", untimed, "GPU work that starts at 0")
-        return batch.filter(pa.array(start > 0)) if untimed else batch
+        by_host = on_host(batch.column("copy_kind")) & (start > 0)
+        if by_host.any():
+            self._write_host_copies(batch.filter(pa.array(by_host)))
+        is_work = (start > 0) & ~by_host
+        return batch if is_work.all() else batch.filter(pa.array(is_work))
+
+    def _write_host_copies(self, rows: pa.RecordBatch) -> None:
+        start, names = integers(rows.column("start_ns")), cast(Any, rows.column("name")).dictionary_decode()
+        columns: dict[str, Column] = {
+            "event_id": rows.column("op_id"),
+            "category": pa.array(["async"] * rows.num_rows),
+            "name": names,
+            "start_ns": rows.column("start_ns"),
+            "dur_ns": pa.array(integers(rows.column("end_ns")) - start),
+        }
+        self._sink.append("async_slices", pa.table(columns))
+        sizes = [f'{{"bytes": {size}}}' for size in rows.column("size_bytes").fill_null(0).to_pylist()]
+        self._sink.append("event_args", pa.table({"event_id": rows.column("op_id"), "args": pa.array(sizes)}))
 
     def _write_args(self, rows: pa.RecordBatch) -> None:
         """Write what has no column; few different texts say it."""
@@ -161,10 +191,13 @@ class WorkWriter:
         parameters = {"first_id": self._recording.row_count, "pid": None if pid is None else str(pid)}
         names: list[str | None] = list(self._names)
         for batch in self._connection.sql(_COUNTED, params=parameters).to_arrow_reader(2**16):
-            counted, kernels = integers(batch.column("counter")).tolist(), integers(batch.column("name")).tolist()
+            counted = integers(batch.column("counter")).tolist()
+            of_kernels = zip(batch.column("name").to_pylist(), batch.column("series").to_pylist(), strict=True)
             said = {
                 "name": pa.array([counters.names.get(one, f"counter {one}") for one in counted], pa.string()),
-                "series": pa.array([names[one] or "" for one in kernels], pa.string()),
+                "series": pa.array(
+                    [(other if one is None else names[one]) or "" for one, other in of_kernels], pa.string()
+                ),
             }
             rows = {name: batch.column(name) for name in ("event_id", "pid", "start_ns", "value")}
             self._sink.append("counters", pa.table(rows | said))
