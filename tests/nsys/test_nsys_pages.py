@@ -22,6 +22,7 @@ METRICS = "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER, metricId
 ALL = "timestamp, typeId, metricId, value"
 STRINGS = "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
 NVTX = "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER, text TEXT, binaryData BLOB)"
+READ_BYTES = Path("/proc/self/io")
 Table = tuple[list[dict[str, Any]], dict[str, int]]
 
 
@@ -98,6 +99,25 @@ def ranges() -> Iterator[tuple[Any, ...]]:
     for at in range(20_000):
         blob = bytes(at % 90) if at % 7 == 0 else None
         yield at, None if at % 11 == 0 else at + 5, 59, None if at % 5 == 0 else f"range {at}", blob
+
+
+@pytest.mark.skipif(not READ_BYTES.exists(), reason="this system does not count what a process reads")
+def test_a_block_is_read_once_for_each_level_of_the_tree(tmp_path: Path) -> None:
+    path = made(tmp_path / "export.sqlite", METRICS, numbers(), "PRAGMA page_size = 512")
+    with closing(SqliteSource(path)) as source:
+        (layout,) = source.layouts.values()
+        columns = [*layout.stored]
+        table = stored_table(source._connection, layout, columns)
+        assert table is not None
+        before = read_bytes()
+        batches = list(page_batches(path, table, columns, layout.table.longest + 1, 10**6, 10**6))
+        assert read_bytes() - before < 3 * path.stat().st_size
+    assert sum(batch.num_rows for batch in batches if batch is not None) == 40_000
+
+
+def read_bytes() -> int:
+    """Return how many bytes this process has read so far."""
+    return int(READ_BYTES.read_text().split()[1])
 
 
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])

@@ -2,7 +2,8 @@
  * tables are read so. Where a page or a value is not as expected, the batch is refused, and SQLite reads from there on.
  *
  * Invariants:
- *   - Every read lies in the page in `block`, or in the row in `payload`. A page is there until the next one is read.
+ *   - Every read lies in a page in a block, or in the row in `payload`. A page is there until the next one of its level
+ *     of the tree is read: so a block is read once, though a page of its parent is looked at after each of its pages.
  *   - A tree is at most MOST_TREE_LEVELS deep, and has no more pages than the file.
  *   - A column has as many values as rows were read, but for the row that is being read.
  */
@@ -23,10 +24,16 @@ struct tree_step {
     int64_t page, cell;
 };
 
+struct read_block {
+    int64_t start, size;
+    byte *bytes;
+};
+
 struct pages {
     int file, field_count, depth;
-    int64_t page_size, usable, page_count, visited, longest, block_start, block_size, payload_capacity;
-    byte *block, *payload;
+    int64_t page_size, usable, page_count, visited, longest, payload_capacity;
+    byte *payload;
+    struct read_block blocks[MOST_TREE_LEVELS + 1]; /* one a level, and one for what goes on in overflow pages */
     int *kinds;
     struct read_column *columns; /* one a field */
     struct tree_step path[MOST_TREE_LEVELS];
@@ -59,18 +66,20 @@ static const byte *read_varint(const byte *at, const byte *end, int64_t *number)
     return NULL;
 }
 
-static const byte *page_of(struct pages *pages, int64_t number) {
+static const byte *page_of(struct pages *pages, int64_t number, int level) {
     if (number < 1 || number > pages->page_count) return NULL;
+    struct read_block *block = pages->blocks + level;
     int64_t start = (number - 1) * pages->page_size;
-    if (start < pages->block_start || start + pages->page_size > pages->block_start + pages->block_size) {
-        pages->block_start = start / BLOCK_BYTES * BLOCK_BYTES;
-        pages->block_size = 0;
-        for (ssize_t size = 1; size > 0 && pages->block_size < BLOCK_BYTES; pages->block_size += size > 0 ? size : 0)
-            size = pread(pages->file, pages->block + pages->block_size, (size_t)(BLOCK_BYTES - pages->block_size),
-                         pages->block_start + pages->block_size);
-        if (start + pages->page_size > pages->block_start + pages->block_size) return NULL;
+    if (start < block->start || start + pages->page_size > block->start + block->size) {
+        if (block->bytes == NULL && (block->bytes = malloc(BLOCK_BYTES)) == NULL) return NULL;
+        block->start = start / BLOCK_BYTES * BLOCK_BYTES;
+        block->size = 0;
+        for (ssize_t size = 1; size > 0 && block->size < BLOCK_BYTES; block->size += size > 0 ? size : 0)
+            size = pread(pages->file, block->bytes + block->size, (size_t)(BLOCK_BYTES - block->size),
+                         block->start + block->size);
+        if (start + pages->page_size > block->start + block->size) return NULL;
     }
-    return pages->block + (start - pages->block_start);
+    return block->bytes + (start - block->start);
 }
 
 /* Puts a row that goes on in overflow pages together. */
@@ -85,7 +94,7 @@ static const byte *whole_payload(struct pages *pages, const byte *page, const by
     memcpy(pages->payload, at, (size_t)in_place);
     int64_t next = unsigned_32(at + in_place);
     for (int64_t done = in_place, part; done < size; done += part) {
-        if ((page = page_of(pages, next)) == NULL) return NULL;
+        if ((page = page_of(pages, next, MOST_TREE_LEVELS)) == NULL) return NULL;
         next = unsigned_32(page);
         part = size - done < pages->usable - 4 ? size - done : pages->usable - 4;
         memcpy(pages->payload + done, page + 4, (size_t)part);
@@ -171,7 +180,7 @@ int64_t pages_read(struct pages *pages, int64_t most, int64_t *const *values, by
     for (int64_t row = 0; row < most;) {
         if (!pages->depth) return row;
         struct tree_step *step = pages->path + pages->depth - 1;
-        const byte *page = page_of(pages, step->page);
+        const byte *page = page_of(pages, step->page, pages->depth - 1);
         if (page == NULL) return -1;
         const byte *head = page + (step->page == 1 ? FILE_HEADER_BYTES : 0);
         int64_t cells = unsigned_16(head + 3), is_leaf = head[0] == LEAF;
@@ -206,7 +215,7 @@ void pages_free(struct pages *pages) {
     free(pages->columns);
     free(pages->kinds);
     free(pages->payload);
-    free(pages->block);
+    for (int level = 0; level <= MOST_TREE_LEVELS; level++) free(pages->blocks[level].bytes);
     free(pages);
 }
 
@@ -218,10 +227,9 @@ struct pages *pages_new(int file, int64_t page_size, int64_t usable, int64_t pag
     *pages = (struct pages){.file = file, .field_count = field_count, .depth = 1, .page_size = page_size, .usable = usable,
                             .page_count = page_count, .longest = longest};
     pages->path[0] = (struct tree_step){root, 0};
-    pages->block = malloc(BLOCK_BYTES);
     pages->kinds = malloc((size_t)field_count * sizeof *kinds);
     pages->columns = calloc((size_t)field_count, sizeof *pages->columns);
-    if (pages->block == NULL || pages->kinds == NULL || pages->columns == NULL) {
+    if (pages->kinds == NULL || pages->columns == NULL) {
         pages_free(pages);
         return NULL;
     }
