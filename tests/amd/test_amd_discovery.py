@@ -98,6 +98,24 @@ def test_tables_of_one_prefix_are_one_source(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_table_alone_that_lacks_a_column_names_it(tmp_path: Path, is_folder: bool) -> None:
+    file = tmp_path / "a_kernel_trace.csv"
+    file.write_text(KERNELS.replace("Start_Timestamp,", "") + "\n")
+    with pytest.raises(TraceAnalyzerError) as error:
+        find_run([tmp_path if is_folder else file])
+    said = f"{error.value.where} {error.value.what} {error.value.hint}"
+    assert "a_kernel_trace.csv" in said
+    assert "a table of rocprofv3 that lacks what it is read by (Start_Timestamp)" in said
+
+
+def test_a_table_of_others_is_no_table_of_rocprofv3(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text("Kind,Name,Start_Timestamp\n")
+    with pytest.raises(TraceAnalyzerError, match="is no trace that traceanalyzer reads"):
+        find_run([file])
+
+
 def test_a_pipe_beside_tables_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "1_kernel_trace.csv").write_text(KERNELS)
     os.mkfifo(tmp_path / "1_hip_api_trace.csv")

@@ -34,6 +34,9 @@ def defects(tables: Tables) -> dict[str, str]:
         ),
         (block_field(1, block_field(2, "a note")), "is no profile of XLA: none of its planes is of a host or a device"),
         (block_field(4, "host0"), "is no profile of XLA: it holds no planes"),
+        (GOOD[:2], "was cut short, before the name of its first plane ends"),
+        (GOOD[:10], "was cut short, before the name of its first plane ends"),
+        (b"\n{" + b"}" * 9, "is no profile of XLA: none of its planes is of a host or a device"),
     ],
 )
 def test_what_is_no_profile_is_refused_with_what_it_is(tmp_path: Path, content: bytes | None, sentence: str) -> None:

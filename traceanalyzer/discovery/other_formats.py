@@ -104,6 +104,16 @@ def other_format(path: Path) -> tuple[str, str] | None:
     for first_bytes, what, hint in _OTHER_CONTENTS:
         if head.startswith(first_bytes):
             return what, hint
+    if path.suffix.lower() == ".csv":
+        from traceanalyzer.ingest.amd.csv_processes import lacked_columns  # what reads tables takes long to import
+
+        lacked = lacked_columns(head)
+        what = f"a table of rocprofv3 that lacks what it is read by ({lacked})"
+        return (
+            (what, "give the database of the same recording, or let `rocpd convert` write the table")
+            if lacked
+            else None
+        )
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
     return unread_database(path, head)

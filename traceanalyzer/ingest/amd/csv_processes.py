@@ -45,12 +45,26 @@ _ENDING = re.compile(
 
 def table_kind(head: bytes) -> str | None:
     """Return which of rocprofv3's tables begins with some bytes; None: none."""
+    columns = _columns_in(head)
+    return next((kind for kind, wanted in _TABLES.items() if wanted <= columns), None)
+
+
+def _columns_in(head: bytes) -> set[str]:
     text = head[:_HEAD_BYTES].decode("utf-8-sig", "replace")
     line = text.splitlines()[0] if text.strip() else ""
     if "," not in line or line.lstrip().startswith(("{", "[")):
-        return None
-    columns = {name.strip().lower() for name in next(csv.reader([line]), [])}
-    return next((kind for kind, wanted in _TABLES.items() if wanted <= columns), None)
+        return set()
+    return {name.strip().lower() for name in next(csv.reader([line]), [])}
+
+
+def lacked_columns(head: bytes) -> str:
+    """Return the columns that a table lacks which has most of what one of rocprofv3's has; empty for other tables."""
+    columns = _columns_in(head)
+    lacked = min((_TABLES[kind] - columns for kind in _LEADING), key=len)
+    is_known = any(
+        lacked < _TABLES[kind] and len(_TABLES[kind] - columns) * 2 < len(_TABLES[kind]) for kind in _LEADING
+    )
+    return ", ".join(sorted(name.title() for name in lacked)) if is_known else ""
 
 
 def set_of(path: Path) -> dict[Path, str]:

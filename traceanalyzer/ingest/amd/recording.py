@@ -387,16 +387,14 @@ def work_batch(count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
     """Return rows of work; columns that are not given are NULL, and so is the size of copies of 0 bytes: none runs."""
     if "size_bytes" in columns:
         columns = {**columns, "size_bytes": unless_zero(columns["size_bytes"])}
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type) for field in WORK
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=WORK)
+    return _batch_of(WORK, count, {name: column.cast(_WORK[name]) for name, column in columns.items()})
 
 
 def call_batch(count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
     """Return rows of calls; columns that are not given are NULL."""
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
-        for field in CALLS
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=CALLS)
+    return _batch_of(CALLS, count, columns)
+
+
+def _batch_of(schema: pa.Schema, count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -18,7 +18,7 @@ from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.device import DeviceWriter
 from traceanalyzer.ingest.xla.host import HostPlaneWriter
 from traceanalyzer.ingest.xla.launches import ModuleLaunches
-from traceanalyzer.ingest.xla.space import Plane, Space, read_space
+from traceanalyzer.ingest.xla.space import CUT_AT_ONCE, Plane, Space, read_space
 from traceanalyzer.ingest.xla.stats import Value
 
 _TASK, _PROGRAMS, _SCOPES = "Task Environment", "/host:metadata", "/host:__ScopeRangeCallStack__"
@@ -125,9 +125,10 @@ class XlaTrace:
         names = [plane.name for plane in planes]
         if not any(name.startswith(("/host:", "/device:")) or name == _TASK for name in names):
             hint = "give the .xplane.pb that the profiler wrote"
-            raise TraceAnalyzerError(
-                "is no profile of XLA: none of its planes is of a host or a device", self._path, hint
-            )
+            what = "is no profile of XLA: none of its planes is of a host or a device"
+            if self._space.is_cut and names == [""] and self._space.begins_plane():
+                what = CUT_AT_ONCE
+            raise TraceAnalyzerError(what, self._path, hint)
         repeated = {name for name in names if names.count(name) > 1}
         self._defects.add("duplicate-plane", len(repeated), ", ".join(sorted(repeated)))
 

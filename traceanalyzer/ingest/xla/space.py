@@ -224,6 +224,10 @@ class Space:
                 display_name = self.text(one.value, one.value + one.length)
         return LineHead(line_id, name or display_name, timestamp_ns, found.starts[4], found.ends[4])
 
+    def begins_plane(self) -> bool:
+        """Return whether the first bytes of the first plane are those of its number or its name."""
+        return self.view[self.planes[0][0]] in (1 << 3 | VARINT, 2 << 3 | BLOCK)
+
     def note_damage(self, damage: DamageError | None) -> None:
         """Count a place where a message is cut or holds no field."""
         if damage is None:
@@ -232,6 +236,9 @@ class Space:
             self.defects.add("truncated", offset=damage.offset)
         else:
             self.defects.add("damaged-message", offset=damage.offset)
+
+
+CUT_AT_ONCE = "was cut short, before the name of its first plane ends"
 
 
 def read_space(data: Bytes, view: memoryview, path: object, defects: ProfileDefects) -> Space:
@@ -244,7 +251,9 @@ def read_space(data: Bytes, view: memoryview, path: object, defects: ProfileDefe
     except DamageError as error:
         _note_end(space, error, size)
     if not space.planes:
-        _refuse(view, str(path))
+        what = CUT_AT_ONCE if space.is_cut and size < 4 else "is no profile of XLA: it holds no planes"
+        hint = "give the .xplane.pb that the profiler wrote, or the trace.json.gz beside it"
+        raise TraceAnalyzerError(what, str(path), hint)
     return space
 
 
@@ -273,8 +282,3 @@ def _note_end(space: Space, error: DamageError, size: int) -> None:
         start += 1
     if start + 1 < size:
         space.planes.append((start + 1, size))
-
-
-def _refuse(view: memoryview, path: str) -> None:
-    hint = "give the .xplane.pb that the profiler wrote, or the trace.json.gz beside it"
-    raise TraceAnalyzerError("is no profile of XLA: it holds no planes", path, hint)
