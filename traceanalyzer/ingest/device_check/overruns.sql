@@ -17,20 +17,26 @@ WITH bounds AS (
     FROM bounded_work
 ),
 damaged AS (
-    SELECT
-        *,
-        least(ordered_end_ns, waited_end_ns) - start_ns AS most_ns,
-        count(*) FILTER (WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL) OVER (PARTITION BY lane) AS damaged_count,
-        count(*) OVER (PARTITION BY lane) AS lane_count
+    SELECT *, least(ordered_end_ns, waited_end_ns) - start_ns AS most_ns
     FROM bounds
+    WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL
+),
+lanes AS (
+    SELECT lane, count(*) AS lane_count, count(damaged.op_id) AS damaged_count
+    FROM bounded_work
+    LEFT JOIN damaged USING (op_id, lane)
+    GROUP BY lane
 ),
 few AS (
+    SELECT damaged.op_id, damaged.device, damaged.start_ns, damaged.end_ns, most_ns, name, size_bytes
     FROM damaged
-    WHERE most_ns IS NOT NULL AND damaged_count <= greatest($few, lane_count * $few_share)
+    JOIN lanes USING (lane)
+    JOIN device_work USING (op_id)
+    WHERE damaged_count <= greatest($few, lane_count * $few_share)
 ),
 sound AS (
     SELECT device, name, size_bytes, CAST(median(end_ns - start_ns) AS BIGINT) AS dur_ns
-    FROM bounded_work
+    FROM device_work
     ANTI JOIN few USING (op_id)
     SEMI JOIN few USING (device, name)
     GROUP BY GROUPING SETS ((device, name, size_bytes), (device, name))
