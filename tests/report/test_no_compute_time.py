@@ -38,3 +38,13 @@ def test_kernels_without_a_length_are_counted_from_the_trace(dur_us: float, tmp_
     with open_run(trace, store=tmp_path / "store", jobs=1) as run:
         sentence = judge(run.diagnose()).sentence
     assert sentence == "40 kernels ran, recorded with a length of 0 ns: how long the GPU computed is not known."
+
+
+def test_kernels_on_devices_that_do_not_exist_are_not_said_to_be_none(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    lost = ARGS.replace("0", str(2**31), 1)
+    kernels = (slice_text("k", ts=10 * i, dur=5, cat='"kernel"', args=lost) for i in range(40))
+    trace.write_text(events(*kernels, slice_text("Memset", ts=500, dur=1, cat='"gpu_memset"', args=ARGS)))
+    with open_run(trace, store=tmp_path / "store", jobs=1) as run:
+        sentence = judge(run.diagnose()).sentence
+    assert sentence.startswith("40 GPU operations named no device that exists: how long")

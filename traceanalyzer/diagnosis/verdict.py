@@ -189,6 +189,8 @@ def has_no_compute(diagnosis: Diagnosis) -> bool:
 def _without_compute(diagnosis: Diagnosis) -> str:
     """Say why no window has compute time: there are no kernels, their lengths are not known, or they lie elsewhere."""
     count = sum(trace.kernel_count for trace in diagnosis.traces)
+    if not count and (lost := sum(defect.count for defect in diagnosis.defects if defect.defect == "device-lost")):
+        return f"{counted(lost, 'GPU operation')} named no device that exists: how long the GPU computed is not known."
     if not count:
         what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
         return f"The GPU ran no kernels, {what}."
