@@ -284,6 +284,24 @@ def test_unitrace_is_not_taken_for_pytorch() -> None:
     assert recorded_by(tables) == ("unitrace", "intel", "chrome")
 
 
+@pytest.mark.parametrize("has_work", [True, False])
+def test_unitrace_is_known_by_its_calls_where_its_processes_have_no_names(has_work: bool) -> None:
+    device = 4_294_967_295
+    work = [
+        drawn(device, 1, "gemm[SIMD32 {16; 2; 1} {256; 1; 1}]", 1_010.25, 7.5, cat="gpu_op", args={"id": 5}),
+        arrow("s", "Flow_H2D_5_0", 5, 70, 70, 1_000.5),
+        arrow("t", "Flow_H2D_5_0", 5, device, 1, 1_010.25),
+    ]
+    tables = tables_of(
+        drawn(70, 70, "zeCommandListAppendLaunchKernel", 1_000.5, 4.0, cat="cpu_op", args={"id": 5}),
+        drawn(70, 70, "zeEventHostSynchronize", 1_005.5, 4.0, cat="cpu_op", args={"id": 6}),
+        *work * has_work,
+    )
+    assert works(tables) == [("kernel", "gemm", 0, 7_500, "zeCommandListAppendLaunchKernel")] * has_work
+    assert set(categories(tables).values()) == {"runtime"}
+    assert recorded_by(tables)[:2] == ("unitrace", "intel" if has_work else None)
+
+
 def test_arrows_of_two_ranks_with_equal_numbers_stay_apart() -> None:
     first = 4_294_967_295
     events: list[Event] = []

@@ -226,7 +226,7 @@ class Assembler:
 
     def _recast(self) -> None:
         """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
-        self._recorder = find_recorder(self._database, self._files("other"))
+        self._recorder = find_recorder(self._database, self._files)
         if self._recorder is XLA and self._timed_count() >= _XLA_EVENT_LIMIT:
             self._losses.add("event-limit", None)
         if self._recorder is not None:

@@ -20,11 +20,6 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
 _WHOLE_US = "SELECT bool_and(start_ns % 1000 = 0) FROM read_parquet($other) WHERE phase = 's'"
-_PROCESSES = """
-SELECT DISTINCT args ->> '$.name'
-FROM read_parquet($other)
-WHERE phase = 'M' AND name = 'process_name'
-"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ def _any(pattern: str) -> Callable[[Collection[str]], bool]:
 _XLA_PROCESS = re.compile(r"(?:\S+ )?/(?:host|device):|Task Environment$")
 XLA = Recorder("xla", None, None, lambda processes: bool(processes) and all(map(_XLA_PROCESS.match, processes)))
 ROCPROF1 = Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow")
+UNITRACE = Recorder("unitrace", "unitrace", "intel", _any(r"^(RANK \d+ )?DEVICE<"), "Flow_H2D")
 _RPD_DEVICE = r"^GPU\d+$"
 RECORDERS = (
     ROCPROF1,
@@ -61,7 +57,7 @@ RECORDERS = (
     Recorder(
         "ascend", "torch_npu", "ascend", lambda names: "Ascend Hardware" in names, "HostToDevice", launches_later=True
     ),
-    Recorder("unitrace", "unitrace", "intel", _any(r"^(RANK \d+ )?DEVICE<"), "Flow_H2D"),
+    UNITRACE,
     Recorder(
         "tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$"), framework="tensorflow"
     ),
@@ -73,11 +69,14 @@ RECORDERS = (
 ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
 
 
-def find_recorder(database: duckdb.DuckDBPyConnection, other: Collection[str]) -> Recorder | None:
-    """Return which of these recorders wrote the file; None: none of them. `other` are the parts with naming events."""
-    rows = database.execute(_PROCESSES, {"other": list(other)}).fetchall()
+def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], list[str]]) -> Recorder | None:
+    """Return which of these recorders wrote the file; None: none of them. `files` are those of a part."""
+    rows = database.execute(sql("dialects/processes"), {"other": files("other")}).fetchall()
     names = {name for (name,) in rows if name is not None}
-    return next((recorder for recorder in RECORDERS if recorder.is_it(names)), None)
+    found = next((recorder for recorder in RECORDERS if recorder.is_it(names)), None)
+    host = files("host") if found is None else []
+    has_calls = bool(host) and database.execute(sql("dialects/has_calls_of_unitrace"), {"host": host}).fetchall()[0][0]
+    return UNITRACE if has_calls else found
 
 
 def recast(

@@ -105,7 +105,7 @@ def _find_ranks(
             counts.setdefault(device, {})[host] = later_count if later else count
         return counts
 
-    recorder = find_recorder(database, _files(stage, "other"))
+    recorder = find_recorder(database, lambda part: _files(stage, part))
     if recorder is ROCPROF1:
         pids = [pid for (pid,) in database.execute(_REAL_PROCESSES, {"args": args}).fetchall()]
         apart = processes_apart({pid: pid for pid in pids}, [])

@@ -1,10 +1,16 @@
 -- unitrace of Intel: a process is named DEVICE<host>[product] domain:bus:device:function, and each is a queue of a
--- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work.
+-- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work. Work of processes without
+-- such a name is that of one device.
 INSERT INTO recast BY NAME
 WITH devices AS (
     SELECT pid, dense_rank() OVER (ORDER BY regexp_replace(process, '\s*#\d+\s*$', '')) - 1 AS device
     FROM process_names
     WHERE regexp_matches(process, '^(RANK \d+ )?DEVICE<')
+    UNION ALL
+    SELECT DISTINCT pid, 0 AS device
+    FROM read_parquet($host)
+    WHERE raw_category = 'gpu_op'
+      AND pid NOT IN (SELECT pid FROM process_names WHERE regexp_matches(process, '^(RANK \d+ )?DEVICE<'))
 ),
 slices AS (
     SELECT
