@@ -34,6 +34,32 @@ NO_COUNTS = {
     "collective_count",
 }
 
+OF_TRAINING = re.compile(
+    r"(?i)\btrain(s|ing|_step)?\b|train\.py|optimizer|backward|\bgradients?\b|\bloss(es)?\b|\bepoch"
+)
+# Conditions that hold where the trace shows backward passes, gradients or an optimizer.
+SHOWS_TRAINING = re.compile(
+    "(?<!FROM )'training'|is_training|accumulates|NOT \\(?has_activations|is_activations|by_fsdp1|adds_up_rows"
+    "|takes_fused|is_exchange AND|is_routed"
+)
+# What they find exists in training alone, or they say themselves where a word is of training.
+FIND_TRAINING = {
+    "comm-fp32-gradients",
+    "dataparallel-used",
+    "ddp-bucket-copies",
+    "fsdp-prefetch",
+    "moe-expert-imbalance",
+    "oom-event",
+    "optimizer-on-cpu",
+    "optimizer-single-tensor",
+    "fp32-matmul-no-tensor-core",
+    "pp-bubble",
+    "program-offload",
+    "recompute-with-headroom",
+    "unbucketed-gradients",
+}
+KERAS = re.compile(r"model\.compile\(optimizer, loss, |tf\.train\.CheckpointOptions|epoch\)")
+
 
 def fires_in(test: RuleTest) -> bool:
     return bool(test.expect["state"] == "fired")
@@ -78,6 +104,15 @@ def test_silent_cases_outnumber_loud_ones(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_fix_of_a_finding_can_be_pasted(rule: Rule) -> None:
     assert all(fix.code for fix in rule.fixes)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_words_of_training_stand_only_where_the_trace_shows_it(rule: Rule) -> None:
+    if rule.id in FIND_TRAINING:
+        return
+    texts = [rule.title, rule.message, rule.why]
+    texts += [f"{fix.text} {fix.code}" for fix in rule.fixes if not SHOWS_TRAINING.search(fix.when or "")]
+    assert [text for text in texts if OF_TRAINING.search(KERAS.sub("", text or ""))] == []
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

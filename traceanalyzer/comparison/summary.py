@@ -106,7 +106,9 @@ class Summary:
     taken_at: str | None  # UTC; None: not in the trace
     made_by: str  # version of this program
     blocked: str | None  # why nothing can be said about the run
-    time_of: str  # device: steps and ledgers are of devices; host: of the training thread, as no GPU work was recorded
+    time_of: (
+        str  # device: steps and ledgers are of devices; host: of the thread of the steps, as no GPU work was recorded
+    )
     fingerprint: Mapping[str, Fact]
     devices: tuple[DeviceTimes, ...]  # by rank and device
     run: RunTimes | None
