@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,31 @@ def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Pat
     assert read.defects() == {"clock-shifted": 1}
     starts = [row["start_ns"] - read.rows("traces")[0]["first_ns"] for row in read.rows("gpu_ops")]
     assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
+
+
+@pytest.mark.parametrize("shift", [25_000 * US, -25_000 * US])
+def test_the_clock_of_one_device_moves_no_work_of_another(shift: int, tmp_path: Path) -> None:
+    kernels, calls = [], []
+    for at in range(4 * COUNT):
+        start, device = 50 * US * (at + 1), at % 2
+        kernels.append(
+            kernel(start + 10 * US + device * shift, start + 40 * US + device * shift, at + 1, deviceId=device)
+        )
+        calls.append(call(start, start + 5 * US, at + 1))
+    read = ingest(tmp_path, {"StringIds": STRINGS, KERNEL: kernels, RUNTIME: calls})
+    assert read.defects() == {"clock-shifted": 1}
+    starts = {
+        device: [
+            start
+            for start, own in zip(*map(partial(read.column, "gpu_ops"), ("start_ns", "device")), strict=True)
+            if own == device
+        ]
+        for device in (0, 1)
+    }
+    assert starts[0] == [row["start"] for row in kernels[::2]]
+    assert all(
+        abs(start - row["start"] + shift) <= 10 * US for start, row in zip(starts[1], kernels[1::2], strict=True)
+    )
 
 
 @pytest.mark.parametrize("late", [-30 * 10**9, 30 * 10**9])
