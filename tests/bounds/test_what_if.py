@@ -266,3 +266,23 @@ def test_the_roof_of_a_real_trace_saves_no_more_than_its_headroom(
     assert device.saved_ns < headroom_ns
     assert device.roof is not None
     assert device.roof.known_share == pytest.approx(0.9997, abs=0.0005)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    "causes",
+    [
+        ("dev.comm_transfer",),
+        ("host.python", "host.launch_api"),
+        ("host.python", "host.launch_api", "dev.comm_transfer"),
+    ],
+    ids=["the transfer", "the host", "both"],
+)
+def test_limits_that_hide_each_other_are_worth_little_alone_and_much_together(causes: tuple[str, ...]) -> None:
+    # A step has 200 launches of 26 us on the host; on the device, 2.2 ms of kernels and a transfer of 3 ms.
+    job = simulate_job({"ranks": 2, "steps": 6, "kernels": 200, "kernel_us": 10, "host_us": 20, "comm_us": 3000})
+    told = what_if(engine.connect_tables(job.canonical_tables()), Change(causes))
+    truth = job.true_saving_share(causes)
+    assert told.run is not None
+    assert (told.run.saved_ns or 0) / told.run.window_ns == pytest.approx(truth, abs=0.01)
+    assert truth > 0.4 if len(causes) == 3 else truth < 0.1
