@@ -152,6 +152,28 @@ def rpd(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize(
+    ("statement", "defect"),
+    [
+        ("UPDATE rocpd_op SET gpuId = NULL WHERE id = 1", ("missing-agent", 1)),
+        ("UPDATE rocpd_op SET gpuId = -1 WHERE id = 1", ("missing-agent", 1)),
+        ("UPDATE rocpd_op SET opType_id = 99 WHERE id = 1", ("missing-string", 1)),
+        ("DROP TABLE rocpd_api_ops", ("missing-table", 1)),
+    ],
+)
+def test_a_bad_row_of_rpd_is_one_defect_and_keeps_its_work(
+    statement: str, defect: tuple[str, int], tmp_path: Path
+) -> None:
+    file = rpd(tmp_path)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    tables = read(file)
+    assert not isinstance(tables, str)
+    assert len(tables["gpu_ops"]) == 2
+    assert defect in [(row["defect"], row["defect_count"]) for row in tables["defects"]]
+
+
 CONTAINERS: dict[str, Callable[[Path], Path]] = {"rocpd": rocpd, "json": sdk_json, "csv": csv_set, "rpd": rpd}
 
 

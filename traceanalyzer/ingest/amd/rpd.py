@@ -50,6 +50,8 @@ TABLES = (
     table_of("monitor", "rocpd_monitor", "start! deviceType:text deviceId monitorType:text value:text"),
 )
 _OF_EVENTS = ("api", "op", "monitor")
+# What a recording always has.
+_WANTED = ("string", "api", "op", "link")
 _COPIES = {
     "CopyHostToDevice": "HtoD",
     "CopyDeviceToHost": "DtoH",
@@ -74,6 +76,8 @@ def rpd_recordings(path: Path, original: Path, defects: AmdDefects) -> Iterator[
     with closing(SqliteSource(path, _lay_out, _AGAIN)) as source:
         if source.damage:
             defects.add("unreadable-rows", example=source.damage)
+        missing = [table.name for table in TABLES if table.relation in _WANTED and table.relation not in source.layouts]
+        defects.add("missing-table", len(missing), ", ".join(missing))
         for table in TABLES:
             layout = source.layouts.get(table.relation)
             if layout is not None and layout.unreadable and source.row_counts[layout.stored_name]:
@@ -233,7 +237,10 @@ class RpdRecording:
             if self._is_first:
                 is_own |= api == NONE
             batch, api = rows.filter(pa.array(is_own)), api[is_own]
-            types = _texts(self._strings, batch.column("opType_id")).fill_null("")
+            types = _texts(self._strings, batch.column("opType_id"))
+            self.defects.add("missing-string", types.null_count, "of a kind of GPU work")
+            self.defects.add("missing-agent", int((integers(batch.column("gpuId")) < 0).sum()))
+            types = types.fill_null("")
             is_work = np.array([not str(kind).startswith("Barrier") for kind in types.to_pylist()], np.bool_)
             batch, api, types = batch.filter(pa.array(is_work)), api[is_work], types.filter(pa.array(is_work))
             yield self._work_rows(batch, api, types, (launch_at, launches), (moved_at, moved))
