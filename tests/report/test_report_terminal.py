@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,11 @@ def test_unknown_rank_is_not_invented() -> None:
     nameless = {"traces": (trace("a", rank=None),), "ledgers": (ledger("a", rank=None, host__python=0.3),)}
     text = report(sick(findings=(), **nameless))
     assert "rank" not in text.split("rules checked")[0]
+
+
+def test_a_run_of_several_formats_names_them_as_a_sentence_does() -> None:
+    traces = tuple(replace(trace("a"), format=name) for name in ("xplane", "kineto", "nsys"))
+    assert "3 kineto, nsys and xplane traces" in report(sick(findings=(), traces=traces))
 
 
 @pytest.mark.parametrize(

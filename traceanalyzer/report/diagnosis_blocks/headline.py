@@ -101,7 +101,7 @@ def run_name(diagnosis: Diagnosis) -> str:
 
 def inventory_words(diagnosis: Diagnosis) -> list[str]:
     """Say in short facts what the run holds."""
-    formats = " and ".join(sorted({trace.format for trace in diagnosis.traces}))
+    formats = listed(sorted({trace.format for trace in diagnosis.traces}))
     words = [f"{counted(len(diagnosis.traces), f'{formats} trace')}"]
     ranks = [trace.rank for trace in diagnosis.traces if trace.rank is not None]
     world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
