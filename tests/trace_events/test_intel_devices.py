@@ -65,7 +65,7 @@ def launching_small_kernels() -> TorchProgram:
 
 
 CASES: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
-    "values": (reading_values, "sync-in-step", "running_loss += loss.detach()"),
+    "values": (reading_values, "sync-in-step", "total += value.detach()"),
     "pageable memory": (copying_from_pageable_memory, "h2d-pageable", 'batch.to("xpu", non_blocking=True)'),
     "small kernels": (launching_small_kernels, "launch-bound", "torch.compile"),
 }

@@ -209,7 +209,7 @@ def acting_in_a_simulator() -> TorchProgram:
 
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
-    "a simulator on the host": lambda: (acting_in_a_simulator(), "host-stalls", "with_stack", "total += loss"),
+    "a simulator on the host": lambda: (acting_in_a_simulator(), "host-stalls", "with_stack", "total += value"),
     "all in double precision": lambda: (
         in_double_precision(),
         "fp64-kernels",
@@ -217,7 +217,7 @@ CASES: dict[str, Callable[[], Case]] = {
         "while the rest of the program does not",
     ),
     "sizes of results in each step": lambda: (detecting(), "sync-dynamic-shape", "60× a step", "token"),
-    "sizes of results without steps": lambda: (routing(), "sync-dynamic-shape", "grouped_mm", "running_loss"),
+    "sizes of results without steps": lambda: (routing(), "sync-dynamic-shape", "grouped_mm", "total += value"),
     "an optimizer on the host": lambda: (updating_on_the_host(), "optimizer-on-cpu", "fully_shard", "with_stack"),
     "a pause in a range": lambda: (pausing_in_a_range(), "host-stalls", "during augment", "not recorded"),
     "weights from the host": lambda: (offloading(), "weight-streaming", "device_map", "pin_memory"),
@@ -234,7 +234,7 @@ CASES: dict[str, Callable[[], Case]] = {
         training_compiled(),
         "tensor-cores-unused",
         "GradScaler",
-        "inference_mode",
+        "y = model(x)",
     ),
     "weights of four bits": lambda: (decoding_in_four_bits(), "launch-bound", "reduce-overhead", "own kernel"),
 }
