@@ -15,11 +15,11 @@ from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOption
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
+from traceanalyzer.opening import RunRequest, ignore
 from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
 from traceanalyzer.opening.deriving import derived_of
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import ingest_all
-from traceanalyzer.opening.request import RunRequest, ignore
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
@@ -170,7 +170,7 @@ class Run:
 
     def scans_of(self) -> ScansOf | None:
         """Return what returns the scans of the run's devices where they are too many to be held."""
-        from traceanalyzer.opening.screening import scans_of_run
+        from traceanalyzer.opening.attributing import scans_of_run
 
         if (derived := self.derived) is None:
             return None
@@ -193,17 +193,17 @@ class Run:
         unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
         from traceanalyzer.diagnosis import Opening
-        from traceanalyzer.opening import kept_diagnosis
+        from traceanalyzer.opening.deriving import diagnosis_key, keep_diagnosis, kept_diagnosis
 
         project = self._project(settings)
         store = Store(self.store)
         opening = opening or Opening()
         tables = (self.root, self.traces, self.derived, self.ncu_tables, self.captures)
-        asked = kept_diagnosis.question(tables, project, rule_paths, params or {}, opening)
-        diagnosis = kept_diagnosis.recall(store, asked)
+        asked = diagnosis_key(tables, project, rule_paths, params or {}, opening)
+        diagnosis = kept_diagnosis(store, asked)
         if diagnosis is None:
             diagnosis = self._diagnose(project, rule_paths, params or {}, opening)
-            kept_diagnosis.keep(store, asked, diagnosis)
+            keep_diagnosis(store, asked, diagnosis)
         return replace(diagnosis, left_out=self.left_out)
 
     @cached_property

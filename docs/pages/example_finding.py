@@ -13,8 +13,7 @@ from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
 from traceanalyzer.report.renderers import markdown
 from traceanalyzer.rules import Rule, diagnose, readers, run_rule_test
-from traceanalyzer.rules.rule_file.model import EXPLANATION, FIRED, QUALITY, RuleTest
-from traceanalyzer.rules.rule_file.template import render
+from traceanalyzer.rules.rule_file.model import EXPLANATION, FIRED, QUALITY, RuleTest, render
 from tracesim import simulate_job
 
 

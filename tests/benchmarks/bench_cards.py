@@ -28,7 +28,7 @@ from processes import machine, own_peak_mb
 
 from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
-from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
 

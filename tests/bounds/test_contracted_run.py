@@ -21,7 +21,7 @@ from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.replay.all_ranks import ROUNDS, JointScan, ReducedRun
-from traceanalyzer.attribution.replay.rank_scans import RankScans, StoredScans, scans_in
+from traceanalyzer.attribution.replay.device_bounds import RankScans, StoredScans, scans_in
 from traceanalyzer.attribution.replay.scan import UNCERTAINTIES
 from traceanalyzer.attribution.replay.sync_points import RankCalls, SyncPoints
 from traceanalyzer.query import engine

@@ -20,7 +20,7 @@ from workloads.wide_jobs import wide_job
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
-from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
@@ -90,7 +90,7 @@ def test_a_command_that_has_workers_reads_no_scan_itself(
         raise AssertionError("a scan was read in the command's own process")
 
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        monkeypatch.setattr("traceanalyzer.attribution.replay.rank_scans.StoredScans.scan", read_here)
+        monkeypatch.setattr("traceanalyzer.attribution.replay.device_bounds.StoredScans.scan", read_here)
         assert diagnosed(run, executor) == from_cluster
 
 

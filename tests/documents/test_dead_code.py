@@ -12,7 +12,7 @@ import pytest
 
 import traceanalyzer
 from traceanalyzer.report.charts import svg
-from traceanalyzer.text.buckets import BUCKETS
+from traceanalyzer.text.words import BUCKETS
 
 PACKAGE = Path(traceanalyzer.__file__).parent
 # Called by name: actions of a workload, hooks of notebooks, and methods of the standard library that are replaced.

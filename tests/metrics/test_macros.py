@@ -15,7 +15,7 @@ from tiers import examples
 
 from traceanalyzer.macros import case_of
 from traceanalyzer.query import engine
-from traceanalyzer.rules.rule_file.template import format_value
+from traceanalyzer.rules.rule_file.model import format_value
 from traceanalyzer.text.visible import quoted
 
 Interval = tuple[str, int, int]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from traceanalyzer.report.code_lines import fitted
+from traceanalyzer.report.renderers.page import fitted
 from traceanalyzer.rules import load_rules
 
 WIDTHS = range(60, 201)

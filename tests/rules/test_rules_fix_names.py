@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.rules.rule_file.document import read_document
-from traceanalyzer.rules.rule_file.model import Mistake, RuleFix
+from traceanalyzer.rules.rule_file.model import Mistake, RuleFix, with_trace_names
 from traceanalyzer.rules.rule_file.parsing import parse_rule
-from traceanalyzer.rules.rule_file.template import with_trace_names
 
 COMMAND = RuleFix("Profile NAME.", "ncu --kernel-name regex:NAME -o kernel PROGRAM", "bash", names={"NAME": "kernel"})
 RULE = """

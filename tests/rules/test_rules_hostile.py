@@ -12,8 +12,8 @@ from test_rules_files import GOOD, write
 
 from traceanalyzer.rules import Mistake, lint
 from traceanalyzer.rules.rule_file.document import MAX_DEPTH, MAX_FILE_BYTES
+from traceanalyzer.rules.rule_file.model import MAX_WIDTH, template_fields
 from traceanalyzer.rules.rule_file.sql_text import words
-from traceanalyzer.rules.rule_file.template import MAX_WIDTH, template_fields
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

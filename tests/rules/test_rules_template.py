@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.rule_file.template import render, template_fields
+from traceanalyzer.rules.rule_file.model import render, template_fields
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Outcome
-from traceanalyzer.opening import kept_diagnosis
+from traceanalyzer.opening.deriving import keep_diagnosis, kept_diagnosis
 from traceanalyzer.rules.diagnosis import diagnosing
 from traceanalyzer.run import Run, open_run
 from traceanalyzer.settings.settings import NO_SETTINGS, read_settings
@@ -127,10 +127,10 @@ def test_a_diagnosis_that_a_limit_cut_is_made_again(trace: Path, made: list[Run]
         whole = run.diagnose()
         store = Store(run.store)
     cut = Outcome("launch-bound", "x", "abstained", reason=LIMIT_REACHED)
-    kept_diagnosis.keep(store, "cut", replace(whole, outcomes=(*whole.outcomes, cut)))
-    kept_diagnosis.keep(store, "whole", whole)
-    assert kept_diagnosis.recall(store, "cut") is None
-    assert kept_diagnosis.recall(store, "whole") == whole
+    keep_diagnosis(store, "cut", replace(whole, outcomes=(*whole.outcomes, cut)))
+    keep_diagnosis(store, "whole", whole)
+    assert kept_diagnosis(store, "cut") is None
+    assert kept_diagnosis(store, "whole") == whole
 
 
 @pytest.mark.check

@@ -23,7 +23,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.commands.comparing import load_summaries
 from traceanalyzer.commands.opening import RunOptions
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.request import RunRequest
+from traceanalyzer.opening import RunRequest
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS

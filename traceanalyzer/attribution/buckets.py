@@ -1,11 +1,11 @@
-"""The numbers of the ledger's buckets (`text.buckets` is their table), and the types of arrays that hold them."""
+"""The numbers of the ledger's buckets (`text.words` has their table), and the types of arrays that hold them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.text import buckets as table
+from traceanalyzer.text import words as table
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int8]

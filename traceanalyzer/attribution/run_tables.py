@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
 from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.attribution.replay.rank_scans import Place
+from traceanalyzer.attribution.replay.device_bounds import Place
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
 from traceanalyzer.macros import case_of
 

@@ -22,8 +22,8 @@ from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching_collectives import CommWaits, Member, Place, match_collectives, waits_of
 from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
+from traceanalyzer.attribution.replay.device_bounds import StoredScans, scans_in
 from traceanalyzer.attribution.replay.events import NO_LIMIT
-from traceanalyzer.attribution.replay.rank_scans import StoredScans, scans_in
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream, copy_time, full_device

@@ -25,7 +25,7 @@ from traceanalyzer.commands.opening import (
     with_options,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.request import RunRequest
+from traceanalyzer.opening import RunRequest
 from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from traceanalyzer.commands.activity import Activity
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+from traceanalyzer.commands.opening import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query.limits import query_error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import (
+    Activity,
     RunOptions,
     RunPath,
     cluster_options,

@@ -15,7 +15,7 @@ from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.request import RunRequest
+from traceanalyzer.opening import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.locating import StoreLocation, locate_store

@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
+from traceanalyzer.opening import ignore
 from traceanalyzer.opening.finding import FoundRun, check_name
-from traceanalyzer.opening.request import ignore
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.inputs import engine_key
@@ -32,11 +32,6 @@ from traceanalyzer.store.owner import is_marked, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import StoreError
 from traceanalyzer.version import __version__
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
-    from traceanalyzer.remote.remote_object import RemoteObject
-
 
 _LIBRARIES = ("duckdb", "pyarrow", "numpy")
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening import RunRequest, ignore
 from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
-from traceanalyzer.opening.request import RunRequest, ignore
 from traceanalyzer.store.inputs import stamp_of
 
 if TYPE_CHECKING:

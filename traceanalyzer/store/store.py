@@ -30,13 +30,16 @@ from traceanalyzer.store import writing
 from traceanalyzer.store.inputs import (
     DERIVED_SOURCES,
     TRACE_SOURCES,
+    CatalogFile,
+    KeptAnswers,
+    SourceRecord,
     check_unchanged,
     digest_of,
     engine_key,
+    parse_record,
     place_of,
     stamp_of,
 )
-from traceanalyzer.store.kept_answers import CatalogFile, KeptAnswers, SourceRecord, parse_record
 from traceanalyzer.store.owner import user_key
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Flags, Ints
+from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.kernel import DeviceReplay, Points, replay
-from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
 

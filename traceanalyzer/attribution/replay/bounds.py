@@ -13,8 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanFacts, WindowSaving
-from traceanalyzer.attribution.replay.rank_scans import Asked, Place, RankScans, by_device, scan_of
+from traceanalyzer.attribution.replay.device_bounds import (
+    Asked,
+    DeviceBounds,
+    Place,
+    RankScans,
+    ScanFacts,
+    WindowSaving,
+    by_device,
+    scan_of,
+)
 from traceanalyzer.attribution.replay.run_bounds import RunBound, WholeRun
 from traceanalyzer.attribution.replay.scan import Savings, Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import SyncPoints

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import DeviceBounds
-from traceanalyzer.attribution.replay.rank_scans import Asked, Place
+from traceanalyzer.attribution.replay.device_bounds import Asked, DeviceBounds, Place
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 

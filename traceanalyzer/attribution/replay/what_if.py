@@ -11,7 +11,7 @@ import duckdb
 
 from traceanalyzer.attribution.buckets import CAUSES
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
-from traceanalyzer.attribution.replay.rank_scans import Place
+from traceanalyzer.attribution.replay.device_bounds import Place
 from traceanalyzer.attribution.replay.run_bounds import RunBound
 from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.errors import TraceAnalyzerError, suggestion

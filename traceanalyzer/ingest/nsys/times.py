@@ -6,8 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.ingest.device_check import CORRECTED, check_device_records
-from traceanalyzer.ingest.far_records import SLOT_NS, Slot, recording_of
+from traceanalyzer.ingest.device_check import CORRECTED, SLOT_NS, Slot, check_device_records, recording_of
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.reading import sql
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest import Source
-from traceanalyzer.ingest.far_records import SLOT_NS
+from traceanalyzer.ingest.device_check import SLOT_NS
 from traceanalyzer.ingest.nesting import FILE_BITS, Nester
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events.chunks import metadata_rows, process_groups, sql, type_gpu_work

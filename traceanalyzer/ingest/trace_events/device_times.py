@@ -9,8 +9,19 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.ingest.device_check import CLOCK_NS, CORRECTED, FEW, FEW_SHARE, Findings, check_device_records
-from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS, MOST_FAR, Slot, recording_of, silence_ns
+from traceanalyzer.ingest.device_check import (
+    BRIEF_SILENCE_NS,
+    CLOCK_NS,
+    CORRECTED,
+    FEW,
+    FEW_SHARE,
+    MOST_FAR,
+    Findings,
+    Slot,
+    check_device_records,
+    recording_of,
+    silence_ns,
+)
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
 from traceanalyzer.ingest.trace_events.losses import Losses
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Source
-from traceanalyzer.ingest.far_records import BRIEF_SILENCE_NS
+from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS
 from traceanalyzer.ingest.nesting import FILE_BITS
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events import chunks

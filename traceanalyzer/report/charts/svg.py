@@ -10,8 +10,8 @@ import html
 from collections.abc import Mapping
 from pathlib import Path
 
-from traceanalyzer.text.buckets import BY_NAME
 from traceanalyzer.text.visible import one_line
+from traceanalyzer.text.words import BY_NAME
 
 # token: (light, dark)
 GROUND = {

@@ -15,15 +15,17 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import (
+    below_noise_blocks,
     footer,
     headline,
     healthy_footer,
     healthy_headline,
     limits_trust,
+    plan_sections,
     trust_blocks,
+    unexplained_sections,
 )
 from traceanalyzer.report.diagnosis_blocks.ledgers import kernels_shown, ledger_sections, slowest_kernels
-from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, plan_sections, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
 from traceanalyzer.report.diagnosis_blocks.trust import (
     left_out_sections,

@@ -22,7 +22,7 @@ from traceanalyzer.report.blocks import Bar, Block, Heading, Section
 from traceanalyzer.report.charts import svg
 from traceanalyzer.report.charts.ledger_charts import ledger_bar
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, hatch_patterns, token_of
-from traceanalyzer.report.code_lines import fitted
+from traceanalyzer.report.renderers.page import fitted
 from traceanalyzer.text.visible import masked, one_line, visible
 
 

@@ -27,8 +27,17 @@ from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.sandbox import BOUND_TABLE, lock_workspace, readers
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule, RuleTest
-from traceanalyzer.rules.rule_file.template import render, with_trace_names
+from traceanalyzer.rules.rule_file.model import (
+    ABSTAINED,
+    CLEAR,
+    FINDING,
+    FIRED,
+    ParamValue,
+    Rule,
+    RuleTest,
+    render,
+    with_trace_names,
+)
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.schema import TableSchema, canonical_tables
 

@@ -29,21 +29,23 @@ from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
     Evaluator,
     abstain_where_blocked,
+    clear_behind_other_devices,
     fire,
     judge_quality,
     lower_confidence,
+    measure_run_savings,
     run_blocker,
+    with_lower_bounds,
 )
 from traceanalyzer.rules.diagnosis.planning import plan_fixes
 from traceanalyzer.rules.diagnosis.ranks import check_ranks, join_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
-from traceanalyzer.rules.diagnosis.weighing import clear_behind_other_devices, measure_run_savings, with_lower_bounds
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, tables_read
-from traceanalyzer.rules.fix_plan.plan_context import PlanContext
+from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides

@@ -10,15 +10,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from traceanalyzer import attribution
-from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
-from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
+from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little, measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces, read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.fix_plan.plan_context import PlanContext
+from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, EXPLANATION, FIRED, QUALITY, ParamValue, Rule
 

@@ -24,8 +24,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
-from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
+from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, SAME_SHARE, Key, Ordered
 from traceanalyzer.rules.rule_file.model import (
     EXPERIMENTAL,
     HOST,
@@ -35,8 +34,9 @@ from traceanalyzer.rules.rule_file.model import (
     ParamValue,
     Rule,
     RuleFix,
+    render,
+    with_trace_names,
 )
-from traceanalyzer.rules.rule_file.template import render, with_trace_names
 from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.mangled_names import readable
 from traceanalyzer.text.words import listed

@@ -30,8 +30,8 @@ from traceanalyzer.diagnosis import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import Candidate
-from traceanalyzer.rules.fix_plan.plan_context import (
+from traceanalyzer.rules.fix_plan.fix_order import (
+    Candidate,
     PlanContext,
     Reevaluate,
     fired_after,

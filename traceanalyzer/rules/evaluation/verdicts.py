@@ -13,8 +13,7 @@ from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.places import MEASURED, Confidence, Place, RunPlaces, confidence_of
 from traceanalyzer.rules.evaluation.removals import (
     Device,
     DeviceBound,
@@ -40,8 +39,8 @@ from traceanalyzer.rules.rule_file.model import (
     RUN,
     TRACE,
     Rule,
+    render,
 )
-from traceanalyzer.rules.rule_file.template import render
 
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 # Severities that need no SQL of the rule: the engine's own, and the fixed ones.

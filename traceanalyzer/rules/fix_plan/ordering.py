@@ -20,17 +20,15 @@ from traceanalyzer.rules.fix_plan.fix_order import (
     PRIMARY,
     Candidate,
     FixOrder,
-    Ordered,
-    SavingsOf,
-    fixes_of,
-    order_fixes,
-)
-from traceanalyzer.rules.fix_plan.plan_context import (
     Key,
+    Ordered,
     PlanContext,
     Reevaluate,
+    SavingsOf,
     fired_after,
+    fixes_of,
     group_by_rule,
+    order_fixes,
     prepare_scans,
     waiting_for_fixes,
 )

@@ -13,8 +13,8 @@ from traceanalyzer.errors import suggestion
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.rule_file import model
 from traceanalyzer.rules.rule_file.document import YamlDocument
+from traceanalyzer.rules.rule_file.model import template_fields, with_name
 from traceanalyzer.rules.rule_file.sql_text import in_place_of, swallowed_if_folded
-from traceanalyzer.rules.rule_file.template import template_fields, with_name
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 ID_LENGTH = 40

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from traceanalyzer.rules.rule_file.model import Mistake, Rule
-from traceanalyzer.rules.rule_file.template import template_fields
+from traceanalyzer.rules.rule_file.model import Mistake, Rule, template_fields
 
 _UNITS = {
     **dict.fromkeys(("ns", "us", "ms", "s"), "time"),

@@ -14,8 +14,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.removals import claim_values
 from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
-from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule
-from traceanalyzer.rules.rule_file.template import format_value, template_fields
+from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule, format_value, template_fields
 
 # What evaluation itself makes of a finding's row.
 _NEEDED_BY_FINDINGS = ("trace", "device")

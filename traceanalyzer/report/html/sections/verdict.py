@@ -18,9 +18,14 @@ from traceanalyzer.diagnosis.verdict import (
 )
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.brief import summary_lines
-from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
+from traceanalyzer.report.diagnosis_blocks.headline import (
+    below_noise_blocks,
+    inventory_words,
+    leading_plan,
+    trust_blocks,
+    unexplained_sections,
+)
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
-from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, leading_plan, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.trust import (
     checked_words,
     left_out_sections,
