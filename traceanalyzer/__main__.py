@@ -33,8 +33,7 @@ def start() -> None:
     # Next to nothing here refers to itself: looking for that as often as by default takes a small diagnosis 0.2 s.
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     from traceanalyzer.errors import EXIT_ERROR
-    from traceanalyzer.process import hide_pandas, interrupted, leave_on_signals
-    from traceanalyzer.query.limits import end_process_when_stuck
+    from traceanalyzer.process import end_process_when_stuck, hide_pandas, interrupted, leave_on_signals
 
     hide_pandas()
     end_process_when_stuck(_STUCK, EXIT_ERROR)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traceanalyzer.answers.shown import RunTable, ShownAnswer
     from traceanalyzer.attribution.replay.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening
-    from traceanalyzer.rules import Explanation
+    from traceanalyzer.rules.diagnosis.explaining import Explanation
     from traceanalyzer.settings.settings import Settings, SettingsFile
 
 
@@ -129,7 +129,7 @@ class Run:
         """
         import duckdb
 
-        from traceanalyzer.query.limits import query_error
+        from traceanalyzer.process import query_error
 
         try:
             return self.connection.sql(query)
@@ -224,7 +224,9 @@ class Run:
     ) -> Diagnosis:
         from traceanalyzer.diagnosis import Override, flops
         from traceanalyzer.query.engine import compute_shared
-        from traceanalyzer.rules import diagnose, load_rules, readers
+        from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+        from traceanalyzer.rules.evaluation.sandbox import readers
+        from traceanalyzer.rules.rule_set.loading import load_rules
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, [*readers(rules), flops.QUERY], shared_later=True) as connection:
@@ -249,7 +251,9 @@ class Run:
         self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None
     ) -> list[Explanation]:
         """Return how a rule comes to its verdict in every place: each condition with the values that it sees."""
-        from traceanalyzer.rules import check_settings, explain, load_rules, readers, rule_called
+        from traceanalyzer.rules.diagnosis.explaining import explain
+        from traceanalyzer.rules.evaluation.sandbox import readers
+        from traceanalyzer.rules.rule_set.loading import check_settings, load_rules, rule_called
 
         project = self._project(settings)
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)

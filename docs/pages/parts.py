@@ -87,7 +87,7 @@ def commands_table() -> str:
 
 def buckets_table() -> str:
     """Return every bucket of the time ledger with its words on screens, and whether a fix can remove its time."""
-    from traceanalyzer.attribution.buckets import BUCKETS, CAUSES
+    from traceanalyzer.attribution.columns import BUCKETS, CAUSES
     from traceanalyzer.text.words import bucket_words
 
     rows = [(f"`{name}`", bucket_words(name), "yes" if name in CAUSES else "no") for name in BUCKETS]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pages.example_finding import example_of
 from pages.markdown import code_block, paragraphs, prose, table
-from traceanalyzer.rules import Rule, RulePage, load_rules, rule_page
-from traceanalyzer.rules.rule_file.model import EXPLANATION, FINDING, QUALITY, RuleFix
-from traceanalyzer.rules.rule_set.files import builtin_folder
+from traceanalyzer.rules import builtin_folder
+from traceanalyzer.rules.rule_file.model import EXPLANATION, FINDING, QUALITY, Rule, RuleFix
+from traceanalyzer.rules.rule_file.page import RulePage, rule_page
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 _LONG_CONDITION = 160
 _KINDS = {

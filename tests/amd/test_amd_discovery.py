@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.discovery import find_run
-from traceanalyzer.discovery.other_formats import other_format
+from traceanalyzer.discovery.naming import other_format
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd.csv_processes import set_of

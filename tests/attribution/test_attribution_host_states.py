@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.attribution.buckets import HOST
+from traceanalyzer.attribution.columns import HOST
 from traceanalyzer.attribution.host import host_timeline
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.host.host_states import NEUTRAL, overhead_state, slice_state

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.query.engine import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_timeline import Drawn
 
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds
 
 
 def loop(steps: int, name: str = "ProfilerStep#{0}", category: str = "annotation", tail: bool = False) -> Drawn:

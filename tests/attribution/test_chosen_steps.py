@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.attribution.options import AttributionOptions
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.run import open_run
 

@@ -12,12 +12,12 @@ import pyarrow.compute
 import pytest
 from workloads.bases import pipelined_job
 
-from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows
+from traceanalyzer.attribution.columns import NO_ROW, NamedRows
 from traceanalyzer.attribution.matching_collectives import Call, is_message, name_of, pair_messages
 from traceanalyzer.attribution.replay.all_ranks import JointScan
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.kernel import NO_LIMIT, ScanEvents
-from traceanalyzer.attribution.replay.scan import Scan
+from traceanalyzer.attribution.replay.scan import Scan, WhatIf
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 

@@ -13,8 +13,8 @@ import traceanalyzer
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.finding import STORE_NAME
 from traceanalyzer.query import engine
-from traceanalyzer.store.locating import STORE_NAME
 
 STEPS = "SELECT step_source, step_count FROM windows"
 

@@ -14,7 +14,8 @@ from workloads.workloads import JOBS
 
 from traceanalyzer.attribution.replay.scan import STREAM_WAITS
 from traceanalyzer.attribution.replay.what_if import Change, Faster, what_if
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 from tracesim import simulate, simulate_job
 

@@ -78,7 +78,7 @@ def test_the_loader_of_the_starving_run_is_worth_what_the_tensorboard_plugin_say
 
 
 def test_nothing_removed_saves_nothing_and_no_bound_exceeds_its_window(run: Run) -> None:
-    from traceanalyzer.attribution import Bounds
+    from traceanalyzer.attribution.replay.bounds import Bounds
 
     bounds = Bounds.load(run.connection)
     assert {bounds.bound(*place, frozenset()) for place in bounds.devices} == {0}

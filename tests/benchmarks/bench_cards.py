@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from processes import machine, own_peak_mb
 
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.scan import WhatIf

@@ -11,7 +11,8 @@ from drawn_timeline import Drawn
 from drawn_timeline import tables as drawn_tables
 from workloads.workloads import WORKLOADS
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.query import engine
 from traceanalyzer.schema import canonical_tables
 from tracesim.simulate import simulate

@@ -10,7 +10,9 @@ import pytest
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
-from traceanalyzer.rules import Rule, diagnose, load_rules
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.rule_file.model import Rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate
 
 Program = list[dict[str, Any]]

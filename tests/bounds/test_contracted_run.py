@@ -19,10 +19,10 @@ from tiers import examples
 from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
-from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.replay.all_ranks import ROUNDS, JointScan, ReducedRun
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.device_bounds import RankScans, StoredScans, scans_in
-from traceanalyzer.attribution.replay.scan import UNCERTAINTIES
+from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.attribution.replay.sync_points import RankCalls, SyncPoints
 from traceanalyzer.query import engine
 from tracesim import simulate_job

@@ -13,9 +13,11 @@ from workloads.wide_jobs import wide_job
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, StandsOut
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
-from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.rules.diagnosis.reporting import ledgers
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate_job
 
 MOST_LINES = 150

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import NO_ROW, Ints
 from traceanalyzer.attribution.replay import kernel
 from traceanalyzer.attribution.replay.kernel import NO_LIMIT, Changes, DeviceReplay, Need, Points, ScanEvents
 

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 from traceanalyzer.cli import main
-from traceanalyzer.rules import load_rules, rule_called
 from traceanalyzer.rules.evaluation import removals
 from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal, fill_bound
+from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 from traceanalyzer.schema import TableSchema, rule_tables
 
 BOUND = rule_tables()["bound"]

@@ -9,7 +9,9 @@ import pytest
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate, simulate_job
 
 RULES = load_rules()

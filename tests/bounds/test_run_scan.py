@@ -11,8 +11,9 @@ from tiers import examples
 from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.kernel import replay_alone
+from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 

@@ -9,9 +9,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate_job
 
 pytestmark = pytest.mark.check

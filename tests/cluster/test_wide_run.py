@@ -17,10 +17,10 @@ import pytest
 from tiers import needed
 from workloads.wide_jobs import wide_job
 
-from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
-from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
+from traceanalyzer.attribution.replay.bounds import HELD_DEVICES, Bounds
 from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
+from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from tracesim import simulate_job

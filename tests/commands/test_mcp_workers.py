@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from traceanalyzer import process
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query import limits
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.serving import server
 from traceanalyzer.serving.answers import Answers, served_folders
@@ -30,7 +30,7 @@ class Stubborn(Answers):
             time.sleep(60 * x)
             return x
 
-        limits.STUCK_AFTER_S = 0.2
+        process.STUCK_AFTER_S = 0.2
         con = duckdb.connect()
         con.create_function("slow", slow)
         con.execute("SELECT slow(0)")  # so that the limit meets the sleep

@@ -26,8 +26,8 @@ from traceanalyzer.cli import cli
 from traceanalyzer.diagnosis import Outcome
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics
-from traceanalyzer.recording import PROFILERS, profiler_of, recipe
-from traceanalyzer.report.diagnosis_blocks.trust import record_words
+from traceanalyzer.recording import PROFILERS, recipe
+from traceanalyzer.report.diagnosis_blocks.trust import profiler_of, record_words
 
 FOLDERS = ("runs/run42", "with a space", "it's; rm -rf $HOME", 'say "hello"\\')
 # What a GPU alone can give, or several ranks.

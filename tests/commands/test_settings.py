@@ -14,14 +14,16 @@ import duckdb
 import pytest
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.buckets import HOST_CODE
+from traceanalyzer.attribution.columns import HOST_CODE
 from traceanalyzer.attribution.host.host_states import NEUTRAL, own_states
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.testing import open_fixture
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import (
     MAX_FILE_BYTES,

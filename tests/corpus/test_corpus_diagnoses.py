@@ -18,8 +18,8 @@ import yaml
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import load_rules
 from traceanalyzer.rules.rule_file.model import EXPERIMENTAL
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "corpus_diagnoses"
 UNREVIEWED = "UNREVIEWED"

@@ -17,9 +17,11 @@ from self_check import changed_tables, check_run, closing, invariance
 from self_check.bounding import shrinking
 from workloads.step_programs import data_parallel, kernels
 
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 from tracesim import simulate, simulate_job
 

@@ -13,7 +13,7 @@ from verdicts import independent
 from verdicts.verdict_table import RESULTS, labels, outcomes, row
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 LABELS = labels()
 # From worst to best.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from drawn_timeline import US, Drawn, rows
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.kernel import replay_alone
+from traceanalyzer.attribution.replay.scan import WhatIf
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "attribution.md"
 SLICES = """

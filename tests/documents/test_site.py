@@ -9,7 +9,7 @@ from pages.rule_pages import rule_pages
 from tiers import needed
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.schema import canonical_tables, rule_tables
 
 PLACES = {"README.md": "index.md", "docs/tour.md": "tour.md", "rules/README.md": "rule_format.md"}

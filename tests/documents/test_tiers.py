@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from tiers import EIGHTHS, TIER, cost_table, eighth_of_commit, example_count, examples, needed, selected, shard, share
 
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 
 @pytest.mark.check

@@ -15,8 +15,10 @@ import traceanalyzer
 from faultbench.planted import Scenario, Without
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import SimulatedJob, simulate_job
 
 SEED = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import traceanalyzer
 from faultbench import capturing
 from faultbench.judging import POINTS
-from traceanalyzer.attribution.buckets import HOST_CODE
+from traceanalyzer.attribution.columns import HOST_CODE
 from traceanalyzer.attribution.host.host_states import slice_state
 from traceanalyzer.run import Run
 

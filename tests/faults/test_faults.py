@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from trace_event_tables import events, slice_text
 
-from traceanalyzer.store.locating import STORE_NAME
+from traceanalyzer.opening.finding import STORE_NAME
 
 # Runs a command again and again, each time in a process of its own, in which the n-th opening for writing, making or
 # renaming of a file fails as on a full disk; after each, it runs soundly. A line for each: exit codes and texts.

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.macros import case_of
+from traceanalyzer.metrics import case_of
 from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.model import format_value
 from traceanalyzer.text.visible import quoted

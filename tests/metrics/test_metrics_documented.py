@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from traceanalyzer.attribution.buckets import BUCKETS
+from traceanalyzer.attribution.columns import BUCKETS
 from traceanalyzer.metrics import metrics
 from traceanalyzer.query import engine
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from traceanalyzer.report.renderers.page import fitted
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 WIDTHS = range(60, 201)
 LEADERS = {"#", "//", "\\"}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from traceanalyzer.rules import Rule, load_rules
 from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import planning
 from traceanalyzer.rules.evaluation.places import Place, read_places
@@ -15,7 +14,8 @@ from traceanalyzer.rules.evaluation.removals import Device, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, order_fixes
-from traceanalyzer.rules.rule_file.model import Claims
+from traceanalyzer.rules.rule_file.model import Claims, Rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 PATTERN = next(rule for rule in load_rules() if rule.id == "dataloader-bound")
 PLACE = Place("test", 0)

@@ -16,12 +16,13 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens.rule import explanation_sections
-from traceanalyzer.rules import Rule, diagnose, explain, lint, load_rules, read_rules, rule_called, run_rule_tests
+from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
-from traceanalyzer.rules.authoring.testing import open_fixture
-from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts
-from traceanalyzer.rules.rule_file.model import Claims
-from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
+from traceanalyzer.rules.authoring.testing import open_fixture, run_rule_tests
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
+from traceanalyzer.rules.rule_file.model import Claims, Rule
+from traceanalyzer.rules.rule_set.loading import lint, load_rules, read_rules, rule_called
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}

@@ -20,19 +20,22 @@ from self_check import closing
 from text_tables import connect
 
 import traceanalyzer.rules
-from traceanalyzer import attribution
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.testing import open_fixture
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.rule_file.model import Rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate
 
 RULES = load_rules()
@@ -205,7 +208,7 @@ def test_marginals_sum_to_the_joint_bound() -> None:
     con = open_fixture(LOADER_OR_SYNC, {}, readers(RULES))
     timed = [finding for finding in diagnosed_once(LOADER_OR_SYNC).findings if finding.kind == "finding"]
     assert {finding.rule for finding in timed} == {"dataloader-bound", "sync-in-step"}
-    joint = attribution.Bounds.load(con).bound(0, 0, frozenset({"host.dataloader", "host.sync"}))
+    joint = Bounds.load(con).bound(0, 0, frozenset({"host.dataloader", "host.sync"}))
     assert sum(finding.marginal_ns or 0 for finding in timed) == joint
 
 
@@ -236,7 +239,7 @@ def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_orde
     savings = [run.true_saving(*causes, first_step=first, last_step=last) for causes in (("host.sync",), BOTH)]
     assert savings[1] < savings[0] - 0.03 * plan.window_ns
     assert plan.fixes[1].saving_ns == pytest.approx(savings[1] - savings[0], abs=0.001 * plan.window_ns)
-    joint = attribution.Bounds.load(con).bound(0, 0, frozenset(BOTH))
+    joint = Bounds.load(con).bound(0, 0, frozenset(BOTH))
     assert plan.window_ns - plan.fixes[-1].left_ns == sum(fix.saving_ns for fix in plan.fixes) == joint
     assert closing.marginals(diagnosis) == ()
     stream = io.StringIO()

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from traceanalyzer.diagnosis import Fix
-from traceanalyzer.rules import load_rules
 from traceanalyzer.rules.dialects import CUDA, HIP, dialect_of, in_dialect, is_possible, read_on, spoken, uses_torch
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 # NVIDIA's parts, tools and functions. PyTorch's own names (torch.cuda, "cuda", ProfilerActivity.CUDA) hold on ROCm.
 _OF_NVIDIA = re.compile(

@@ -12,13 +12,15 @@ import pytest
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import Rule, diagnose, lint, load_rules, readers
 from traceanalyzer.rules.authoring.testing import open_fixture
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Removal
+from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.rule_file.model import ABSTAINED, RuleFilesError
+from traceanalyzer.rules.rule_file.model import ABSTAINED, Rule, RuleFilesError
+from traceanalyzer.rules.rule_set.loading import lint, load_rules
 
 LOADER = {"steps": 6, "kernels": 60, "kernel_us": 60, "loader_us": 9000}
 RULES = load_rules()

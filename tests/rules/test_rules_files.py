@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules import Mistake, RuleFilesError, lint, load_rules, read_rules
-from traceanalyzer.rules.rule_set.loading import check_settings
+from traceanalyzer.rules.rule_file.model import Mistake, RuleFilesError
+from traceanalyzer.rules.rule_set.loading import check_settings, lint, load_rules, read_rules
 
 GOOD = """\
 id: slow-loader

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tiers import needed
 
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 
 pytestmark = pytest.mark.check

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from traceanalyzer.rules import builtin_folder
 from traceanalyzer.rules.rule_set import loading
-from traceanalyzer.rules.rule_set.files import builtin_folder
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 from corpus_metrics import run_of, table
 
-from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 __all__ = ["run_of"]
 

@@ -11,7 +11,9 @@ from corpus_metrics import expected, run_of
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import Run
 from tracesim import simulate
 

@@ -14,11 +14,12 @@ import duckdb
 import pytest
 
 from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.process import memory_within
 from traceanalyzer.query import engine
-from traceanalyzer.query.limits import memory_within
-from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.rule_file.model import EvidenceQuery
+from traceanalyzer.rules.rule_file.model import EvidenceQuery, Rule
+from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 from tracesim import simulate
 
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
@@ -118,7 +119,7 @@ def test_a_query_of_many_characters_is_not_read(locked: duckdb.DuckDBPyConnectio
 # A function without side effects is worked out while its query is planned, where nothing looks for an interruption.
 STUCK = """
 import time, duckdb
-from traceanalyzer.query import limits
+from traceanalyzer import process
 from traceanalyzer.rules.evaluation import sandbox
 def slow(x: int) -> int:
     time.sleep(60 * x)
@@ -126,8 +127,8 @@ def slow(x: int) -> int:
 con = duckdb.connect()
 con.create_function("slow", slow)
 con.execute("SELECT slow(0)")  # so that the limit meets the sleep
-limits.STUCK_AFTER_S = 0.2
-limits.end_process_when_stuck("cannot be stopped", 2)
+process.STUCK_AFTER_S = 0.2
+process.end_process_when_stuck("cannot be stopped", 2)
 sandbox.query(con, "SELECT slow(1)", {}, timeout_s=1)
 """
 

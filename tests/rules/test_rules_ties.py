@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.evaluation.sandbox import readers
-from traceanalyzer.rules.sql import read_query
+from traceanalyzer.rules.evaluation.sandbox import read_query, readers
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 # What depends on the order in which DuckDB's threads meet rows; each has a form that does not.
 _UNORDERED = {

@@ -24,8 +24,8 @@ from traceanalyzer.commands.comparing import load_summaries
 from traceanalyzer.commands.opening import RunOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import RunRequest
+from traceanalyzer.opening.finding import STORE_NAME, locate_store
 from traceanalyzer.store.inputs import digest_of
-from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import is_sealed

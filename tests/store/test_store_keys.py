@@ -35,7 +35,8 @@ for number, (source, ingester) in enumerate(find_sources(Path(sys.argv[1]))):
     ingester.ingest(source, folder, IngestOptions())
 """
 DERIVING = """
-from traceanalyzer.attribution import READS, AttributionOptions, attribute
+from traceanalyzer.attribution.tables import READS, attribute
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.query import engine
 from traceanalyzer.query.canonical import OneTraceConnections
 parts = sorted(path.parent for path in Path(sys.argv[2]).rglob("traces.parquet"))

@@ -10,7 +10,7 @@ import duckdb
 from workloads.counterfactuals import Question
 from workloads.workloads import JOBS, WORKLOADS
 
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.query import engine
 from tracesim import SimulatedJob, SimulatedRun, simulate, simulate_job
 

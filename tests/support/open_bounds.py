@@ -7,7 +7,8 @@ import json
 
 from bound_against_truth import Attributed
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.attribution.replay.what_if import Change, what_if
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens import what_if as report

@@ -1,39 +1,47 @@
 """The cause of every nanosecond of a device, and an upper bound of what removing a cause saves.
 
-`compute` fills the tables that `schema/` defines, from the canonical tables; `Bounds` answers what-if questions from
-them. A trace passes through the folders in this order: `records` reads operations and host calls; `host` finds what the
-issuing threads did; `steps` finds the steps and the analysis window; `matching_collectives` pairs
+`tables.compute` fills the tables that `schema/` defines, from the canonical tables; `replay.bounds` answers what-if
+questions from them. A trace passes through the folders in this order: `records` reads operations and host calls; `host`
+finds what the issuing threads did; `steps` finds the steps and the analysis window; `matching_collectives` pairs
 collectives over ranks; `ledger` splits each pause between compute kernels into launch delays of the host and waits on
 the device; `replay` bounds what a fix can save. `attributed_device` does this for one device, `tables` for a run, and
 `run_tables` for all its ranks together.
+
+Here are the options of attribution; the store keeps the tables of different options apart.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-if TYPE_CHECKING:
-    from traceanalyzer.attribution.options import AttributionOptions
-    from traceanalyzer.attribution.replay.bounds import Bounds
-    from traceanalyzer.attribution.replay.scan import WhatIf
-    from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute, compute, match
+import json
+from dataclasses import asdict, dataclass
 
-__all__ = ["READS", "AttributionOptions", "Bounds", "Matched", "RankTables", "WhatIf", "attribute", "compute", "match"]
-
-# Imported on first use: a run whose tables are stored needs none of the code that computes them.
-_MODULES = {
-    "AttributionOptions": "traceanalyzer.attribution.options",
-    "Bounds": "traceanalyzer.attribution.replay.bounds",
-    "WhatIf": "traceanalyzer.attribution.replay.scan",
-    "READS": "traceanalyzer.attribution.tables",
-    "Matched": "traceanalyzer.attribution.tables",
-    "RankTables": "traceanalyzer.attribution.tables",
-    "attribute": "traceanalyzer.attribution.tables",
-    "compute": "traceanalyzer.attribution.tables",
-    "match": "traceanalyzer.attribution.tables",
-}
+STEP_PATTERN = (
+    r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\]"
+    r"|(\[Executor\] )?_forward_step \d+:.*)$"
+)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(name)
-    return getattr(import_module(_MODULES[name]), name)
+@dataclass(frozen=True)
+class AttributionOptions:
+    """The options by which attribution reads a trace; every field is part of the key of the stored tables."""
+
+    step_pattern: str | None = None  # names of the annotations that are steps; None: the profiler's own and usual names
+    # Pairs of a host cause and a pattern of slice names that mean it; None: the pairs of the project's settings.
+    names: tuple[tuple[str, str], ...] | None = None
+    # First and last number of the steps that alone are analysed, warm-up or not; None: all that the trace shows whole.
+    steps: tuple[int, int] | None = None
+
+    @property
+    def steps_words(self) -> str:
+        """Say the chosen steps: `step 3`, `steps 3-7`; empty where none are chosen."""
+        if self.steps is None:
+            return ""
+        first, last = self.steps
+        return f"step {first}" if first == last else f"steps {first}-{last}"
+
+    def key(self) -> str:
+        """Return a text that differs if any option differs."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+DEFAULT_OPTIONS = AttributionOptions()

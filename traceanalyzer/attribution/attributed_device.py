@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
-from traceanalyzer.attribution.buckets import CODE, HOST, Flags, Ints
+from traceanalyzer.attribution import AttributionOptions
+from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named, optional
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
 from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
@@ -22,7 +22,6 @@ from traceanalyzer.attribution.host.queues import find_batch_fetches, find_full_
 from traceanalyzer.attribution.ledger.dependencies import find_dependencies
 from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching_collectives import CommWaits
-from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.replay.events import LeadEvents, build_lead_events

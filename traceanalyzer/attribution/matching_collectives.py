@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import Ints
 
 # Ranks may have begun to record this many collectives after each other.
 MOST_SHIFT = 64

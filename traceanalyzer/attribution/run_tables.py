@@ -15,12 +15,24 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
-from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.columns import (
+    BUCKETS,
+    CODE,
+    HEAD,
+    MESSAGE,
+    NO_ROW,
+    STRAGGLER_WAIT,
+    Ints,
+    array_of,
+    codes_of,
+    column,
+    named,
+    optional,
+)
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.device_bounds import Place
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
-from traceanalyzer.macros import case_of
+from traceanalyzer.metrics import case_of
 
 _STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
 _LEDGER = "SELECT * FROM attribution.ledger_rows WHERE trace_id = $trace_id AND device = $device ORDER BY row_id"

@@ -15,12 +15,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, coded, named, optional
+from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.attributed_device import AttributedDevice, Blames, attribute_trace
-from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.columns import (
+    BUCKETS,
+    CAUSES,
+    CODE,
+    COMPUTE,
+    HOST,
+    NO_ROW,
+    STRAGGLER_WAIT,
+    Ints,
+    array_of,
+    coded,
+    named,
+    optional,
+)
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching_collectives import CommWaits, Member, Place, match_collectives, waits_of
-from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
 from traceanalyzer.attribution.replay.device_bounds import StoredScans, scans_in
 from traceanalyzer.attribution.replay.events import NO_LIMIT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceanalyzer.attribution.options import AttributionOptions
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.commands.opening import (
     RunOptions,
     jobs_option,
@@ -101,7 +101,7 @@ def _store_of_run(path: Path | Location, store: str | Path | Location | None) ->
     """Return the store of one run of a comparison: a folder of its own within the given one, which is a store, too."""
     if not isinstance(store, Path):
         return store
-    from traceanalyzer.store.locating import locate_store
+    from traceanalyzer.opening.finding import locate_store
 
     return locate_store(store, store).folder / _store_name(path)
 

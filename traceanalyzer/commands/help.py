@@ -174,14 +174,14 @@ def metric_names() -> list[tuple[str, str]]:
 
 def rule_names() -> list[tuple[str, str]]:
     """Return every built-in rule with its title."""
-    from traceanalyzer.rules import load_rules
+    from traceanalyzer.rules.rule_set.loading import load_rules
 
     return [(rule.id, rule.title) for rule in load_rules(tests=False)]
 
 
 def cause_names() -> list[tuple[str, str]]:
     """Return every cause that `whatif --remove` takes, with its meaning."""
-    from traceanalyzer.attribution.buckets import CAUSES
+    from traceanalyzer.attribution.columns import CAUSES
     from traceanalyzer.text.words import bucket_words
 
     return [("host", "all causes on the host"), ("dev", "all causes on the device")] + [

@@ -100,10 +100,10 @@ def _what_it_is(file: Path) -> str | None:
     from traceanalyzer.answers.memory_timeline import memory_file_kind
     from traceanalyzer.comparison.summary import is_summary_file
     from traceanalyzer.discovery.finding import is_trace_folder, look
-    from traceanalyzer.discovery.other_formats import other_format
-    from traceanalyzer.ingest.nsys.export.unpacking import is_report
+    from traceanalyzer.discovery.naming import other_format
+    from traceanalyzer.ingest.nsys import is_report
     from traceanalyzer.ingest.packed.archives import is_archive
-    from traceanalyzer.ingest.unread_formats import read_head
+    from traceanalyzer.ingest.trace_events.stream import read_head
 
     if (noun := _WRITTEN_BY_HAND.get(file.suffix.lower())) is not None:
         return f"holds {noun}"

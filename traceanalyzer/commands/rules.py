@@ -79,7 +79,7 @@ rules.add_command(show_settings, "settings")
 def list_rules(paths: tuple[Path, ...]) -> None:
     """List every rule with the problem that it finds."""
     from traceanalyzer.report.screens import rule as report
-    from traceanalyzer.rules import load_rules
+    from traceanalyzer.rules.rule_set.loading import load_rules
 
     formats.render(report.list_sections(load_rules(paths)), "terminal", sys.stdout)
 
@@ -90,7 +90,8 @@ def list_rules(paths: tuple[Path, ...]) -> None:
 def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
     """Show what a rule finds, under which conditions and parameters, and how to fix it."""
     from traceanalyzer.report.screens import rule as report
-    from traceanalyzer.rules import load_rules, rule_called, rule_page
+    from traceanalyzer.rules.rule_file.page import rule_page
+    from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 
     rule = rule_called(rule_id, load_rules(paths))
     formats.render(report.sections(rule_page(rule), rule.select), "terminal", sys.stdout)
@@ -167,7 +168,8 @@ def print_schema() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Print only failures.")
 def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
     """Run the tests inside the rules of PATHS (by default the built-in ones)."""
-    from traceanalyzer.rules import load_rules, read_rules, run_rule_test
+    from traceanalyzer.rules.authoring.testing import run_rule_test
+    from traceanalyzer.rules.rule_set.loading import load_rules, read_rules
 
     passed = failed = 0
     for rule in read_rules(paths) if paths else load_rules():
@@ -193,7 +195,7 @@ def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
 @_paths
 def lint_rules(paths: tuple[Path, ...]) -> None:
     """List every mistake in the rules of PATHS (by default the built-in ones)."""
-    from traceanalyzer.rules import lint
+    from traceanalyzer.rules.rule_set.loading import lint
 
     mistakes = lint(paths)
     for mistake in mistakes:

@@ -15,7 +15,7 @@ import click
 from traceanalyzer.commands.opening import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query.limits import query_error
+from traceanalyzer.process import query_error
 
 if TYPE_CHECKING:
     import duckdb

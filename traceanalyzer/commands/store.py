@@ -68,7 +68,7 @@ def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_
     it attributes every N-th trace: so run the array twice. Then `diagnose` with the same --store does what is left.
     What is done is not done again.
     """
-    from traceanalyzer.attribution.options import AttributionOptions
+    from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.opening.planning import Share, do_part
 
     if index >= of:
@@ -111,7 +111,7 @@ def sweep(place: Path | Location) -> None:
     day go, those that another one replaced, and what ranks left for a run that is attributed since; of a folder, what
     no process writes any more. So it can run at any time, for example every night.
     """
-    from traceanalyzer.store.locating import is_own_store, locate_store
+    from traceanalyzer.opening.finding import is_own_store, locate_store
 
     if isinstance(place, Path) and not is_own_store(place):
         hint = "give what --store was given, or RUN/.traceanalyzer"

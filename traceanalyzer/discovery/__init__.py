@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.discovery.finding import discover, find_sources, ingesters
-from traceanalyzer.discovery.naming import natural_key, ranks_from_names
-from traceanalyzer.discovery.other_formats import is_ncu_report
+from traceanalyzer.discovery.naming import is_ncu_report, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester, NcuReportIngester
-from traceanalyzer.ingest.unread_formats import read_head
+from traceanalyzer.ingest.trace_events.stream import read_head
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location

@@ -16,14 +16,20 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 
-from traceanalyzer.discovery.naming import natural_key
-from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, memory_snapshot, other_format, unknown
+from traceanalyzer.discovery.naming import (
+    hint_for_folder,
+    is_ncu_report,
+    memory_snapshot,
+    natural_key,
+    other_format,
+    unknown,
+)
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.ncu import WAYS
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
-from traceanalyzer.ingest.unread_formats import HEAD_BYTES, read_head
+from traceanalyzer.ingest.trace_events.stream import HEAD_BYTES, read_head
 
 _PLUGIN = Path("plugins") / "profile"
 _PROFILE = re.compile(r"\.xplane\.pb(?:\.gz)?$")

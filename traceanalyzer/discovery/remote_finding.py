@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from traceanalyzer.discovery import RunSources, discover, ingesters, natural_key
 from traceanalyzer.discovery.finding import left_behind, look
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.nsys.export.unpacking import is_report
+from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed import LIMITS, ArchiveIngester
 from traceanalyzer.remote.location import Client, Entry, Location
 from traceanalyzer.remote.remote_object import RemoteObject, client_of, first_bytes

@@ -14,24 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, inflated_up_to_damage
-
-HEAD_BYTES = 2**20
-
-
-def read_head(path: Path, most: int = HEAD_BYTES) -> bytes:
-    """Return at most so many of a file's first bytes, decompressed where it is gzip."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(most)
-    except OSError as error:
-        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path, "check the file's permissions") from error
-    if not head.startswith(GZIP_MAGIC):
-        return head
-    return inflated_up_to_damage(head, most)
-
-
 SQLITE_HEAD = b"SQLite format 3\x00"
 _RECORD_TORCH = "record the job with torch.profiler"
 _SHOWN_TABLES = 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -25,11 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import asdict
 
-from traceanalyzer.attribution import READS, Matched, RankTables, attribute
-from traceanalyzer.attribution.arrow_columns import array_of
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution import AttributionOptions
+from traceanalyzer.attribution.columns import Ints, array_of
 from traceanalyzer.attribution.matching_collectives import CommWaits, Place
-from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.replay.bounds import ScansOf
 from traceanalyzer.attribution.replay.device_bounds import (
     Asked,
@@ -41,13 +39,14 @@ from traceanalyzer.attribution.replay.device_bounds import (
 )
 from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived
 from traceanalyzer.attribution.run_tables import Owned
+from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.finding import open_store
 from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema import parquet_options
 from traceanalyzer.store.inputs import StoredTrace
-from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store
 
 _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from traceanalyzer.attribution.options import AttributionOptions
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis
 from traceanalyzer.opening.finding import FoundRun
-from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
+from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.store.inputs import StoredTrace, engine_key
 from traceanalyzer.store.store import MATCHED, Store
 

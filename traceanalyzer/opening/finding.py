@@ -1,6 +1,6 @@
-"""What a run is made of, ahead of reading any of it: its sources, its store, its settings.
+"""What a run is made of, ahead of reading any of it: its sources, its settings, and where its store lies.
 
-The objects of a run that lies in an object store or on a web server, as sources with their ingesters.
+The objects of a run that lies in an object store or on a web server are sources like files, with their ingesters.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.options import AttributionOptions
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
-from traceanalyzer.store.locating import StoreLocation, locate_store
+from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
+from traceanalyzer.store.writing import keyed_hash
 
 if TYPE_CHECKING:
     from traceanalyzer.discovery.remote_finding import RemoteRun
@@ -100,3 +101,91 @@ def check_name(path: Path | RemoteObject) -> None:
     except UnicodeEncodeError as error:
         hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
         raise TraceAnalyzerError("the name is not UTF-8", str(path), hint) from error
+
+
+STORE_NAME = ".traceanalyzer"
+
+
+@dataclass(frozen=True)
+class StoreLocation:
+    """Where a run's store lies, and the store in the run's own folder that is not trusted, if there is one."""
+
+    folder: Path
+    ignored: Path | None = None
+    shared: Location | None = None  # what the folder is a working copy of
+
+    def open(self) -> Store:
+        return Store(self.folder) if self.shared is None else _open_shared(self.folder, self.shared)
+
+
+def locate_store(root: Path | Location, override: Path | Location | None) -> StoreLocation:
+    """Return where a run's store lies: in the given place, in the run's own folder, or in the user's cache.
+
+    That of a run in an object store lies in the cache, and so does the working copy of a store in a bucket.
+    """
+    key = user_key()
+    if isinstance(override, Location):
+        return StoreLocation(_working_copy(override), shared=override)
+    if override is not None:
+        # The user named this folder, so it may be a link; nothing below it may.
+        folder = override.resolve() if override.is_symlink() else override
+        if problem := claim_store(folder, key):
+            raise TraceAnalyzerError(f"the store {problem}", override, "give --store a new folder that you can write")
+        return StoreLocation(folder)
+    home, ignored = root, None
+    if isinstance(root, Path):
+        home = root if root.is_dir() else root.parent
+        own = home / STORE_NAME
+        problem = claim_store(own, key)
+        if problem is None:
+            return StoreLocation(own)
+        ignored = None if problem == UNWRITABLE else own
+    cached = cached_store(root)
+    if cached is None:
+        neither = "neither the run's folder nor the user's cache" if isinstance(root, Path) else "no cache of the user"
+        raise TraceAnalyzerError(f"{neither} can be written", str(home), "give --store DIR")
+    if problem := claim_store(cached, key):
+        raise TraceAnalyzerError(f"the store {problem}", cached, "remove it, or give --store DIR")
+    return StoreLocation(cached, ignored)
+
+
+def is_own_store(folder: Path) -> bool:
+    """Return whether a folder is a store that this user made there."""
+    return folder.is_dir() and is_marked(folder, user_key())
+
+
+def open_store(place: Path | Location) -> Store:
+    """Return the store that a task is given the place of: its folder, or the bucket that all tasks share."""
+    return Store(place) if isinstance(place, Path) else _open_shared(_working_copy(place), place)
+
+
+def _open_shared(folder: Path, place: Location) -> Store:
+    from traceanalyzer.store.shared_store import SharedStore
+    from traceanalyzer.store.working_copy import WorkingCopy
+
+    return WorkingCopy(folder, SharedStore(place))
+
+
+def _working_copy(place: Location) -> Path:
+    """Return the folder of this machine that holds what was fetched from a bucket, or is to be published there."""
+    folder = cached_store(place)
+    if folder is None:
+        hint = "set XDG_CACHE_HOME to a folder that you can write"
+        raise TraceAnalyzerError("no cache of the user can be written for its tables", str(place), hint)
+    folder = folder.with_name(f"{folder.name}-shared")
+    if problem := claim_store(folder, user_key()):
+        raise TraceAnalyzerError(f"the store {problem}", folder, "remove it")
+    return folder
+
+
+def cached_store(root: Path | Location) -> Path | None:
+    """Return the folder of a run's store in the user's cache; None where the cache cannot be written."""
+    home = str(root).rstrip("/")
+    if isinstance(root, Path):
+        home = str((root if root.is_dir() else root.parent).resolve())
+    cache_folder = user_cache()
+    if cache_folder is None:
+        return None
+    # The folder's number is in the name: a cache that was copied elsewhere holds stores whose marks do not fit.
+    place = f"{cache_folder.stat().st_ino} {home}".encode(errors="surrogateescape")
+    return cache_folder / keyed_hash(place, user_key())

@@ -23,11 +23,10 @@ from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.opening import ignore
-from traceanalyzer.opening.finding import FoundRun, check_name
+from traceanalyzer.opening.finding import FoundRun, check_name, open_store
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.inputs import engine_key
-from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.owner import is_marked, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import StoreError

@@ -306,8 +306,8 @@ def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share) -> list
     target = derived_place(run.opened_store, traces, run.options, captures)
     if run.opened_store.has(target):
         return [True for _ in traces[share.index :: share.of]]
-    from traceanalyzer.attribution import Matched, match
     from traceanalyzer.attribution.steps.steps import check_pattern
+    from traceanalyzer.attribution.tables import Matched, match
     from traceanalyzer.opening.attributing import AttributionTask, attribute_source, keep_matched
     from traceanalyzer.query.canonical import connect_canonical
 

@@ -17,8 +17,7 @@ from typing import Literal
 
 import duckdb
 
-from traceanalyzer.macros import macro_files, pattern_macros, pattern_sources
-from traceanalyzer.metrics import metrics, metrics_in_order
+from traceanalyzer.metrics import macro_files, metrics, metrics_in_order, pattern_macros, pattern_sources
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.owner import kept_in_cache

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.metrics import CAPTURED_TABLES, metrics, metrics_in_order, sources_in, with_those_below
+from traceanalyzer.process import interrupted_after
 from traceanalyzer.query.canonical import (
     connect_canonical,
     copy_run,
@@ -36,14 +38,13 @@ from traceanalyzer.query.empty import (
     define_without_rows,
     metric_views,
 )
-from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.visible import literal
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
     from traceanalyzer.attribution.replay.bounds import ScansOf
+    from traceanalyzer.attribution.tables import Matched, RankTables
 
 
 _SCRATCH = ("captured_places", "captured_chains", "captured_numbers")
@@ -301,11 +302,11 @@ def compute_derived(
     folder: Path | None = None,
     scans_of: ScansOf | None = None,
 ) -> dict[str, pa.Table]:
-    """Compute the attribution tables from the canonical tables of a connection, see `attribution.compute`."""
-    from traceanalyzer import attribution
+    """Compute the attribution tables from the canonical tables of a connection, see `attribution.tables`."""
+    from traceanalyzer.attribution.tables import compute
 
-    options = options or attribution.AttributionOptions()
-    tables = attribution.compute(connection, options, matched, attributed, folder, scans_of)
+    options = options or AttributionOptions()
+    tables = compute(connection, options, matched, attributed, folder, scans_of)
     tables = {**tables, **captured_work(connection)}
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items() if name in tables}
 

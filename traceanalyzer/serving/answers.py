@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.opening.finding import STORE_NAME
 from traceanalyzer.report import formats
-from traceanalyzer.store.locating import STORE_NAME
 from traceanalyzer.text.visible import as_json, visible
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ class Answers:
     def rules(self, rule: str | None = None, run: str | None = None) -> str:
         """List every rule; with `rule`, what it finds and how to fix it; with `run` too, why it fires there or not."""
         from traceanalyzer.report.screens import rule as report
-        from traceanalyzer.rules import load_rules, rule_called, rule_page
+        from traceanalyzer.rules.rule_file.page import rule_page
+        from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 
         if rule is None:
             return _page(report.list_sections(load_rules()))
@@ -217,8 +218,8 @@ class Answers:
 
         Files that are left out are among them unless the answer itself names them.
         """
+        from traceanalyzer.opening.finding import cached_store
         from traceanalyzer.run import open_run
-        from traceanalyzer.store.locating import cached_store
 
         path = self.folders.run(name)
         store = cached_store(path)

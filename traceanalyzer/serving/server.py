@@ -143,8 +143,7 @@ def explained(tool: str, answers: Answers, named: Mapping[str, Any]) -> str:
 
 
 def _work(calls: Connection, answers: Answers) -> None:
-    from traceanalyzer.process import hide_pandas
-    from traceanalyzer.query.limits import end_process_when_stuck
+    from traceanalyzer.process import end_process_when_stuck, hide_pandas
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts the server, too, which ends this process
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # the server's answers go there

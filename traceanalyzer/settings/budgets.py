@@ -101,7 +101,7 @@ def _subject_mistake(subject: str) -> str | None:
         if not name:
             return f"{subject} names none: write {kind}.NAME"
         if kind == "ledger":
-            from traceanalyzer.attribution.buckets import BUCKETS
+            from traceanalyzer.attribution.columns import BUCKETS
 
             if name not in BUCKETS:
                 return f"no bucket {name!r} ({suggestion(name, BUCKETS, 'metrics show time_ledger lists them')})"

@@ -75,7 +75,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _with_log(file: Path) -> list[Path]:
-    """Return a file and the log of a database that is read with it, see ingest/nsys/export/unpacking.py."""
+    """Return a file and the log of a database that is read with it, see ingest/nsys/__init__.py."""
     log = file.with_name(f"{file.name}-wal")
     return [file, log] if log.is_file() else [file]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.scan import WhatIf
 
 Place = tuple[int, int]  # trace_id, device
 

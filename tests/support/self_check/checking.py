@@ -11,10 +11,12 @@ import duckdb
 
 from self_check import bounding, changed_tables, closing, invariance
 from self_check.changed_tables import Tables, read_tables, row_count
-from traceanalyzer.attribution import AttributionOptions, Bounds
+from traceanalyzer.attribution import AttributionOptions
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.rule_file.model import FINDING, ParamValue, Rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 
 # Telling a run again takes its tables into memory; 2.4 million events need about a gigabyte.
 MOST_ROWS = 5_000_000

@@ -12,7 +12,8 @@ from self_check.changed_tables import Change, Removal, Tables
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.query import engine
-from traceanalyzer.rules import Rule, readers
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.rule_file.model import Rule
 
 # Fractions of the same integers, added up in another order.
 SAME_SHARE = 1e-9

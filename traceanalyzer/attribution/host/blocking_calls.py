@@ -12,8 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import CODE, HOST_CODE, MESSAGE, SYNC_CODE, TRANSFER, Codes, Flags, Ints
+from traceanalyzer.attribution.columns import CODE, HOST_CODE, MESSAGE, NO_ROW, SYNC_CODE, TRANSFER, Codes, Flags, Ints
 from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.records.host_slices import HostSlices, RecordedWaits, RowsById

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from traceanalyzer.attribution.buckets import HOST_CODE
+from traceanalyzer.attribution.columns import HOST_CODE
 
 # Each pattern is asked of every different name of a trace, which takes it about a millisecond.
 MOST_PATTERNS = 1_000

@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import HOST_CODE, LAUNCH_CODE, LIGHT_CODES, Codes, Flags, Ints
+from traceanalyzer.attribution.columns import HOST_CODE, LAUNCH_CODE, LIGHT_CODES, NO_ROW, Codes, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_states import (
     AUTOGRAD,

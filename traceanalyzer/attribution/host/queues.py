@@ -19,8 +19,7 @@ from typing import Self
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import HOST, Codes, Flags, Floats, Ints
+from traceanalyzer.attribution.columns import HOST, NO_ROW, Codes, Flags, Floats, Ints
 from traceanalyzer.attribution.host.host_timeline import Nesting, Timeline
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.records.host_slices import HostSlices

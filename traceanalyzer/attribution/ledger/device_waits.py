@@ -8,14 +8,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import (
+from traceanalyzer.attribution.columns import (
     CODE,
     COPIES,
     DISPATCH,
     FIRST_HOST,
     GRAPH_GAP,
     MESSAGE,
+    NO_ROW,
     STRAGGLER_WAIT,
     SYNC_CODE,
     TRANSFER,

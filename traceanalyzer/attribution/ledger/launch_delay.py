@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, OWN_CODE_CODES, SYNC_CODE, Flags, Ints
+from traceanalyzer.attribution.columns import HOST, LIGHT_CODES, OTHER_CODE, OWN_CODE_CODES, SYNC_CODE, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, device_waits_of
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.host.queues import cut, hand_over

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import (
+from traceanalyzer.attribution.columns import (
     CODE,
     COMPUTE,
     COPIES,
@@ -16,6 +15,7 @@ from traceanalyzer.attribution.buckets import (
     HEAD,
     HOST,
     NO_LAUNCH,
+    NO_ROW,
     NOT_RECORDED,
     QUEUED_BEFORE,
     TAIL,
@@ -23,7 +23,7 @@ from traceanalyzer.attribution.buckets import (
     Flags,
     Ints,
 )
-from traceanalyzer.attribution.buckets import UNRESOLVED as DEVICE_UNRESOLVED
+from traceanalyzer.attribution.columns import UNRESOLVED as DEVICE_UNRESOLVED
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import Dependencies

@@ -15,8 +15,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, Texts, array_of, column, flag_column
-from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
+from traceanalyzer.attribution.columns import (
+    CODE,
+    NO_ROW,
+    Codes,
+    Flags,
+    Ints,
+    NamedRows,
+    Texts,
+    array_of,
+    column,
+    flag_column,
+)
 from traceanalyzer.attribution.matching_collectives import CommWaits, is_message, name_of
 
 _RESIDENCE_QUERY = """

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of, column
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, codes_of, column
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 
 # Calls that lie on a line of their own count to the thread that makes them.

@@ -10,10 +10,9 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.arrow_columns import NamedRows
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.columns import Flags, Ints, NamedRows
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.macros import macro_files
+from traceanalyzer.metrics import macro_files
 
 _MACROS = ("uncovered_ns", "graph_replays")
 _QUERY = """

@@ -23,8 +23,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Flags, Ints
+from traceanalyzer.attribution.columns import NO_ROW, STRAGGLER_WAIT, Flags, Ints
 from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.kernel import DeviceReplay, Points, replay
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf

@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.arrow_columns import column
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import Ints, column
 from traceanalyzer.attribution.replay.kernel import DevicePart, DeviceReplay, Points, replay, replay_alone
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived, RankCalls, arrivals, contract

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, HOST_CODE, QUEUED_BEFORE, Flags, Ints
+from traceanalyzer.attribution.columns import CODE, DISPATCH, GRAPH_GAP, HOST_CODE, NO_ROW, QUEUED_BEFORE, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, RETURN_NS, UNKNOWN_WAIT_NS, BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.host.queues import FullQueue, LoaderTakes, cut, hand_over

@@ -20,8 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints
 
 # Far above any lead, and far enough below the largest integer to add to.
 NO_LIMIT = int(np.iinfo(np.int64).max // 4)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.columns import STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import Asked, DeviceBounds, Place
 from traceanalyzer.attribution.replay.scan import WhatIf

@@ -17,8 +17,18 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
-from traceanalyzer.attribution.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
+from traceanalyzer.attribution.columns import (
+    HOST,
+    LIGHT,
+    NO_ROW,
+    STRAGGLER_WAIT,
+    TRANSFER,
+    Flags,
+    Ints,
+    NamedRows,
+    column,
+    flag_column,
+)
 from traceanalyzer.attribution.ledger.dependencies import GAP_NS
 from traceanalyzer.attribution.replay.kernel import NO_LIMIT, Changes, Need, ScanEvents
 

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import MESSAGE, Flags, Ints
+from traceanalyzer.attribution.columns import MESSAGE, NO_ROW, Flags, Ints
 from traceanalyzer.attribution.replay.kernel import DevicePart, Points, starts
 from traceanalyzer.attribution.replay.scan import Scan
 

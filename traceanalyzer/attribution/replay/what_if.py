@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.buckets import CAUSES
+from traceanalyzer.attribution.columns import CAUSES
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
 from traceanalyzer.attribution.replay.device_bounds import Place
 from traceanalyzer.attribution.replay.run_bounds import RunBound

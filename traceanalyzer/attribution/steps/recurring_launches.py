@@ -20,8 +20,7 @@ import pyarrow as pa
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, codes_of
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.records.host_slices import HostSlices

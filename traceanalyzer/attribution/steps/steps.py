@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.buckets import Flags, Ints
-from traceanalyzer.attribution.options import STEP_PATTERN
+from traceanalyzer.attribution import STEP_PATTERN
+from traceanalyzer.attribution.columns import Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.errors import TraceAnalyzerError
 

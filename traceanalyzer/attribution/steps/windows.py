@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.buckets import CODE, Flags, Ints
+from traceanalyzer.attribution.columns import CODE, Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
 

@@ -48,8 +48,8 @@ class AmdIngester:
         from traceanalyzer.ingest.amd.rpd import rpd_recordings
         from traceanalyzer.ingest.amd.sdk_json import json_recordings
         from traceanalyzer.ingest.amd.writing import write_recordings
-        from traceanalyzer.ingest.nsys.export.unpacking import unpacked
-        from traceanalyzer.ingest.unread_formats import read_head  # it finds files with the help of this module
+        from traceanalyzer.ingest.nsys import unpacked
+        from traceanalyzer.ingest.trace_events.stream import read_head
 
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:

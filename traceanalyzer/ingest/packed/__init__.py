@@ -16,7 +16,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions
-from traceanalyzer.ingest.nsys.export.unpacking import is_report
+from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed.archives import (
     below_common,
     is_archive,

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Source
@@ -19,6 +20,7 @@ CHUNK_BYTES = 16 * 2**20
 SMALL_CHUNKS = 8
 # Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
 SPARE_PARSERS = 1
+HEAD_BYTES = 2**20
 _GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window
 # Compressed bytes taken at a time, and the most they are inflated to at once.
 _PACKED_BYTES = 2**18
@@ -131,6 +133,18 @@ class _Gzip:
         self.between_members = False
         self.ended = False
         self.written = 0
+
+
+def read_head(path: Path, most: int = HEAD_BYTES) -> bytes:
+    """Return at most so many of a file's first bytes, decompressed where it is gzip."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(most)
+    except OSError as error:
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path, "check the file's permissions") from error
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    return inflated_up_to_damage(head, most)
 
 
 def inflated_up_to_damage(raw: bytes, most: int) -> bytes:

@@ -7,14 +7,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceanalyzer.diagnosis import Diagnosis, LeftOut, Outcome, Override, Recording
+from traceanalyzer.diagnosis import Diagnosis, LeftOut, Outcome, Override, Recording, TraceSummary
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import judges_host, pooled_ledger
-from traceanalyzer.recording import profiler_of
 from traceanalyzer.report.blocks import Bullets, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.text.words import counted, duration, listed, percent, short_names
 
 MOST_FILES = 8
+# By traces.recorder. What any other program writes has no options that are known here.
+_BY_RECORDER = {
+    "kineto": "torch",
+    "nsys": "nsys",
+    "jax": "jax",
+    "tensorflow": "tensorflow",
+    "torch_xla": "torch_xla",
+    "rocprof": "rocprof",
+}
 
 
 def left_out_sections(files: Sequence[LeftOut], *, verbose: bool = False) -> list[Section]:
@@ -180,6 +188,11 @@ def checked_words(diagnosis: Diagnosis, *, skips: bool = True) -> str:
     if lacking and skips:
         words += f"; {counted(len(lacking), 'rule')} skipped: data not recorded"
     return words
+
+
+def profiler_of(traces: Sequence[TraceSummary]) -> str | None:
+    """Return the profiler whose recipe records traces like these; None: what recorded them has none."""
+    return next((known for trace in traces if (known := _BY_RECORDER.get(trace.recorder or ""))), None)
 
 
 def record_words(diagnosis: Diagnosis) -> str:

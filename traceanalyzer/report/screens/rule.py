@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
-from traceanalyzer.rules import Rule
+from traceanalyzer.rules import builtin_folder
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
-from traceanalyzer.rules.rule_file.model import EXPERIMENTAL
+from traceanalyzer.rules.rule_file.model import EXPERIMENTAL, Rule
 from traceanalyzer.rules.rule_file.page import RulePage
-from traceanalyzer.rules.rule_set.files import builtin_folder
 from traceanalyzer.text.words import confidence_words
 
 # What is longer is a condition, and has a line of its own.

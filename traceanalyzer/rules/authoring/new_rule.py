@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.attribution.buckets import CAUSES, EXPLAINED
+from traceanalyzer.attribution.columns import CAUSES, EXPLAINED
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.rule_file import model

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 from msgspec import Struct
 
-from traceanalyzer import attribution
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.explaining import unmet
@@ -276,7 +276,7 @@ def _values(rule: Rule, test: RuleTest) -> dict[str, ParamValue]:
 def _verdicts(con: duckdb.DuckDBPyConnection, rule: Rule, test: RuleTest) -> list[Verdict]:
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
-    bounds = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
+    bounds = None if "bound" in test.tables or test.sim is None else Bounds.load(con)
     scan, run_savings = (None, None) if bounds is None else (RememberedScan(bounds), RunSavings(bounds))
     question = Question(scan, assume_requirements=assumed, run_savings=run_savings)
     run = read_places(con, with_capabilities=not assumed)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from msgspec.structs import replace
 
-from traceanalyzer import attribution
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.diagnosis import Diagnosis, Opening
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
@@ -77,7 +77,7 @@ def diagnose(
     """
     overrides = Overrides(project, params)
     rules, values = _in_force(rules, overrides)
-    bounds = attribution.Bounds.load(con, scans_of)
+    bounds = Bounds.load(con, scans_of)
     lock_workspace(con)
     metrics = SharedMetrics(con, tables_read(rules))
     metrics.make_for(["recordings", "capabilities"])

@@ -9,7 +9,7 @@ import duckdb
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from traceanalyzer import attribution
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little, measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces, read_places
@@ -50,7 +50,7 @@ def explain(
     con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], scans_of: ScansOf | None = None
 ) -> list[Explanation]:
     """Return how the rule came to its verdict, in every place that it is about; for the arguments see `diagnose`."""
-    bounds = None if rule.claims.is_empty else attribution.Bounds.load(con, scans_of)
+    bounds = None if rule.claims.is_empty else Bounds.load(con, scans_of)
     question = Question(
         None if bounds is None else RememberedScan(bounds), run_savings=None if bounds is None else RunSavings(bounds)
     )

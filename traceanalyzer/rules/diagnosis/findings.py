@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.diagnosis.findings import weight_of_fix
@@ -23,6 +23,7 @@ from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoke
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, SAME_SHARE, Key, Ordered
 from traceanalyzer.rules.rule_file.model import (
@@ -37,7 +38,6 @@ from traceanalyzer.rules.rule_file.model import (
     render,
     with_trace_names,
 )
-from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.mangled_names import readable
 from traceanalyzer.text.words import listed
 

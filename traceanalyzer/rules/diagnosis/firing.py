@@ -20,7 +20,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Confidence, Place, RunPlaces, least
 from traceanalyzer.rules.evaluation.removals import Device, RememberedScan, Removal
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, pooled_row
-from traceanalyzer.rules.evaluation.sandbox import SharedMetrics
+from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, read_query
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import SAME_SHARE, Candidate, PlanContext, group_by_rule
 from traceanalyzer.rules.rule_file.model import (
@@ -37,11 +37,10 @@ from traceanalyzer.rules.rule_file.model import (
     Rule,
     render,
 )
-from traceanalyzer.rules.sql import read_query
 from traceanalyzer.text.words import lower_first
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import Bounds
+    from traceanalyzer.attribution.replay.bounds import Bounds
 
 BLOCKER = "blocker"
 # The highest confidence of a finding where a quality rule fired with this severity on its trace.

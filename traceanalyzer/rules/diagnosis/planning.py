@@ -15,12 +15,12 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.run_savings import Removals
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE, FixOrder, Key, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import add_latent, find_joint, put_in_order, say_what_is_left
 from traceanalyzer.rules.rule_file.model import FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
-from traceanalyzer.rules.sql import read_query
 
 # A finding's place among those that claim; one about the whole run is charged on every device.
 _TABLES = (

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.diagnosis import (
     DeviceLedger,
     Finding,
@@ -29,6 +29,7 @@ from traceanalyzer.diagnosis import (
 )
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import (
     Candidate,
@@ -39,7 +40,6 @@ from traceanalyzer.rules.fix_plan.fix_order import (
     waiting_for_fixes,
 )
 from traceanalyzer.rules.rule_file.model import FIRED
-from traceanalyzer.rules.sql import read_query
 
 if TYPE_CHECKING:
     import duckdb

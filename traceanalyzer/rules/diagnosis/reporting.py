@@ -47,12 +47,12 @@ from traceanalyzer.rules.diagnosis.ranks import choose_opened, judged_ledgers, p
 from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.run_savings import selected_over_all
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Key, Ordered, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import plan_of
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, HOST, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
-from traceanalyzer.rules.sql import read_query
 
 
 def traces(con: duckdb.DuckDBPyConnection) -> tuple[TraceSummary, ...]:

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from traceanalyzer.rules.dialects import dialect_of, uses_torch
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.rule_file.model import CONFIDENCES, QUALITY, Rule
-from traceanalyzer.rules.sql import read_query
 
 
 class Place(Struct, frozen=True, order=True):

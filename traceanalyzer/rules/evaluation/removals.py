@@ -13,12 +13,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.rule_file.model import Rule
-from traceanalyzer.rules.sql import read_query
 from traceanalyzer.schema import rule_tables
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import Bounds, WhatIf
+    from traceanalyzer.attribution.replay.bounds import Bounds
+    from traceanalyzer.attribution.replay.scan import WhatIf
 
 Device = tuple[int, int]  # trace_id, device
 Delay = tuple[str, int]  # host cause, id of the op whose launch it delayed
@@ -138,7 +139,7 @@ class Removal(Struct, frozen=True, dict=True):
 
     def scenario(self) -> WhatIf:
         """Return the question that the replay is asked."""
-        from traceanalyzer.attribution import WhatIf
+        from traceanalyzer.attribution.replay.scan import WhatIf
 
         return WhatIf(self.causes, self.savings or None, self.launches, self.delays)
 

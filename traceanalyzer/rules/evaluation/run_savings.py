@@ -15,8 +15,9 @@ from traceanalyzer.rules.evaluation.places import RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal, RemovalKey, write_bound
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import Bounds, WhatIf
+    from traceanalyzer.attribution.replay.bounds import Bounds
     from traceanalyzer.attribution.replay.run_bounds import RunBound
+    from traceanalyzer.attribution.replay.scan import WhatIf
     from traceanalyzer.rules.evaluation.verdicts import Verdict
 
 

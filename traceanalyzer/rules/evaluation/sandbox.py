@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,24 @@ from msgspec import Struct
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import sources_in, with_those_below
+from traceanalyzer.process import interrupted_after, memory_within
 from traceanalyzer.query import engine
 from traceanalyzer.query.empty import NOT_COMPUTED, metric_views
-from traceanalyzer.query.limits import interrupted_after, memory_within
-from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
-from traceanalyzer.rules.sql import read_all_queries
 from traceanalyzer.schema import rule_tables
+
+# The queries of evaluation and diagnosis, one file each, named after what its rows are.
+_FOLDER = Path(__file__).parents[1] / "sql"
+
+
+@cache
+def read_query(name: str) -> str:
+    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def read_all_queries() -> list[str]:
+    return [file.read_text(encoding="utf-8") for file in sorted(_FOLDER.glob("*.sql"))]
+
 
 # What evaluation itself reads: its SQL, and what requirements are made of.
 _OWN_SQL = "\n".join(
@@ -53,8 +65,8 @@ def lock_workspace(con: duckdb.DuckDBPyConnection) -> None:
     """Give a connection the table `bound`, and lock it for good: rules read its tables and nothing else."""
     if not _has_temporary(con, "bound"):
         con.execute(BOUND_TABLE)
-    if not sandbox.is_locked(con):
-        sandbox.lock(con, _folders_read(con))
+    if not is_locked(con):
+        lock(con, _folders_read(con))
 
 
 def tables_read(rules: Iterable[Rule]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 from msgspec import Struct, field
 
-from traceanalyzer.attribution.buckets import MESSAGE
+from traceanalyzer.attribution.columns import MESSAGE
 from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in

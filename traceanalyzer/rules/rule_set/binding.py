@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.attribution.buckets import CAUSES, EXPLAINED
+from traceanalyzer.attribution.columns import CAUSES, EXPLAINED
 from traceanalyzer.errors import suggestion
 from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox

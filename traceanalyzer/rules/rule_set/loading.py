@@ -14,10 +14,9 @@ import msgspec
 import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.rules.rule_file.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.rules.rule_file.sql_text import code, unit_mistakes
-from traceanalyzer.rules.rule_set.binding import bind_rules
-from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
 from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import kept_in_cache
 from traceanalyzer.store.writing import read_own
@@ -45,16 +44,24 @@ def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
     # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
-    found = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
+    found = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *_bound(extra)]
     if found:
         raise RuleFilesError(tuple(found))
     return rules
 
 
+def _bound(rules: Sequence[Rule]) -> list[Mistake]:
+    if not rules:
+        return []
+    from traceanalyzer.rules.rule_set.binding import bind_rules
+
+    return bind_rules(rules)
+
+
 def read_rules(paths: Sequence[Path]) -> list[Rule]:
     """Return the rules of some files and folders alone, by id; raises RuleFilesError with all that is wrong."""
     rules, mistakes = _parse(paths)
-    mistakes = [*mistakes, *_doubles(rules), *bind_rules(rules)]
+    mistakes = [*mistakes, *_doubles(rules), *_bound(rules)]
     if mistakes:
         raise RuleFilesError(tuple(mistakes))
     return sorted(rules, key=lambda rule: rule.id)
@@ -72,7 +79,7 @@ def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
     """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
     rules, mistakes = _parse(paths or [builtin_folder()])
     known, _ = _builtin(tests=True)
-    mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *bind_rules(rules)]
+    mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *_bound(rules)]
     for rule in rules:
         mistakes += [*_unused_params(rule), *_missing_tests(rule), *_wrong_workloads(rule), *unit_mistakes(rule)]
     return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
