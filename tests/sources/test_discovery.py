@@ -78,6 +78,19 @@ def test_metadata_tells_the_rank_before_the_name_does(tmp_path: Path) -> None:
         (["a/local_rank0.json", "b/local_rank0.json"], [None, None]),
         (["lora_r8_rank0.json", "lora_r8_rank1.json"], [0, 1]),
         (["tp0_dp0.json", "tp0_dp1.json", "tp1_dp0.json", "tp1_dp1.json"], [None] * 4),
+        (["a/local_rank0.json", "a/local_rank1.json", "b/local_rank0.json", "b/local_rank1.json"], [None] * 4),
+        (["global_rank_9_local_rank_1.json", "global_rank_8_local_rank_0.json"], [9, 8]),
+        (["tp_rank_0_pp_rank_0.json", "tp_rank_1_pp_rank_0.json"], [0, 1]),
+        (["tp_rank_0_pp_rank_0.json", "tp_rank_1_pp_rank_0.json", "tp_rank_0_pp_rank_1.json"], [None] * 3),
+        (["node_rank_1_local_rank_0.json"], [None]),
+        (["dp0_tp0_rank0.1767190000123456789.pt.trace.json", "dp1_tp0_rank0.1767190000123456.json"], [None, None]),
+        (["dp0_tp0_rank0.json", "dp1_tp0_rank1.json"], [0, 1]),
+        (["tp2_rank0.json", "tp4_rank0.json"], [0, 0]),
+        (["rank_3.pt.trace.json.gz", "rank_3_cycle_2.pt.trace.json.gz"], [3, 3]),
+        # Hosts have numbers, too: a pod of PyTorch's operator, for whose rank 0 the master is.
+        (["job-master-0_1.1767190000123456789.pt.trace.json", "job-worker-0_1.1767190000123456999.json"], [None, None]),
+        (["gpu0_17.1767190000123.pt.trace.json", "gpu1_18.1767190000456.pt.trace.json"], [None, None]),
+        (["rank0_17.1767190000123.pt.trace.json"], [0]),
     ],
 )
 def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int | None]) -> None:
@@ -102,6 +115,7 @@ def test_numbers_of_files_of_other_times_are_ranks_after_words_for_one(word: str
         *(("iteration_10_trace", "iteration_20_trace"), ("iteration_0", "iteration_1"), ("step0", "step1")),
         *(("lora_r8", "lora_r16"), ("lora_rank8", "lora_rank16"), ("low_rank_4", "low_rank_8")),
         *(("request_0", "request_1"), ("prompt0", "prompt1"), ("config0", "config1"), ("O0", "O1"), ("zero0", "zero1")),
+        *(("reranker0", "reranker1"), ("rerank0", "rerank1"), ("layers_0", "layers_1")),
         *(("bs16", "bs32"), ("report1", "report2"), ("proc_31337", "proc_31338"), ("num_workers_0", "num_workers_1")),
         *(("rank\u00b2", "rank\u00b3"), ("\u00b2", "\u0663"), ("9" * 5000, "8" * 5000), ("rank" + "9" * 5000, "rank")),
     ],

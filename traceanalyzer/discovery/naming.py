@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from traceanalyzer.ingest.ncu import EXPORT
@@ -14,7 +14,9 @@ from traceanalyzer.ingest.unread_formats import unread_database
 _NUMBER = re.compile(r"[0-9]+")
 # Adapters of low rank have a rank of their own.
 _NO_ADAPTER = "".join(rf"(?<!{word}{mark})" for word in ("lora", "low") for mark in ("", "[-_. ]"))
-_RANK = re.compile(rf"{_NO_ADAPTER}(?:local[-_.]?)?rank[-_.= ]?(?P<number>[0-9]{{1,6}})(?![0-9])", re.IGNORECASE)
+# A place in one dimension of a job, which ranks share.
+_PART = "(?:(?<![a-z])(?P<part>local|node|host|[cdemst]p|pp|dcp|e[dt]p)[-_.]?)?"
+_RANK = re.compile(rf"{_NO_ADAPTER}{_PART}(?<!re)rank[-_.= ]?(?P<number>[0-9]{{1,6}})(?![0-9])", re.IGNORECASE)
 _R = re.compile(rf"{_NO_ADAPTER}(?<![a-z0-9])r(?P<number>[0-9]{{1,6}})(?![a-z0-9])", re.IGNORECASE)
 # Words that come before a rank, or before the number of a process, which the system gave it.
 _WORKER = re.compile(r"(?P<word>worker|process|proc)[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
@@ -23,11 +25,15 @@ _WORD_BEFORE = re.compile(r"([a-z]+)[^a-z0-9]*$", re.IGNORECASE)
 # What a job can have several of on one rank: a number after one of these words tells recordings apart.
 _NO_RANK = re.compile(
     r"attempt|batch(?:size)?|bench(?:mark)?|bsz?|capture|case|checkpoint|chunk|ckpt|conf(?:ig)?|copy|cycle|day|dump|epoch"
-    r"|exp(?:eriment)?|graph|image|iter(?:ation)?s?|kernel|layer|len(?:gth)?|loop|mb|micro(?:batch)?|model|o|opt|part|phase"
-    r"|pid|prompt|query|repeat|report|req(?:uest)?|round|run|sample|schedule|seed|segment|seq(?:len)?|session|snapshot"
+    r"|exp(?:eriment)?|graph|image|iter(?:ation)?s?|kernel|layers?|len(?:gth)?|loop|mb|micro(?:batch)?|model|o|opt|part|phase"
+    r"|pid|prompt|query|repeat|report|req(?:uest)?|rerank(?:er)?|round|run|sample|schedule|seed|segment|seq(?:len)?|session|snapshot"
     r"|stage|steps?|test|trial|try|v(?:ar(?:iant)?|er(?:sion)?)?|wait|warmup|window|workers|zero"
 )
 _PARALLEL = {"cp", "dcp", "device", "dp", "ep", "gpu", "pp", "tp"}
+_REPLICA = re.compile(r"(?<![a-z])(?:dp|replica)[-_]?([0-9]+)[^/]*$", re.IGNORECASE)
+_OF_JOB = "job"
+# The host of HOST_PID.TIME.pt.trace.json, as PyTorch's handler names the file of a process.
+_HOST = re.compile(r"(?<![^/])[^/]*(?=_[0-9]+[.][0-9]{10,20}(?:[.]pt)?(?:[.]trace)?[.]json)")
 _EPOCH = "ep"  # or a place among experts: the times tell
 
 
@@ -52,10 +58,12 @@ def ranks_from_names(names: Sequence[str], are_apart: Callable[[Sequence[int]], 
     nearly 0 to N-1: after a word for a place in a parallel job, or where the files are not of times `are_apart`, by
     their places in `names`.
     """
-    ranks = _after_word(names)
+    stated = _stated_ranks(names)
+    names = [_HOST.sub("", name) for name in names]
+    ranks = _of_workers(names, stated)
     families: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, name in enumerate(names):
-        if ranks[index] is None:
+        if ranks[index] is None and index not in stated:
             families[tuple(_NUMBER.split(name))].append(index)
     for texts, members in families.items():
         numbers = [_NUMBER.findall(names[index]) for index in members]
@@ -66,23 +74,49 @@ def ranks_from_names(names: Sequence[str], are_apart: Callable[[Sequence[int]], 
     return ranks
 
 
-def _after_word(names: Sequence[str]) -> list[int | None]:
-    """Return the numbers after words that mean a rank; a local rank is one where no other host has the same."""
-    found = [_last(_RANK, name) or _last(_R, name) for name in names]
-    local = Counter(match["number"] for match in found if match and _is_local(match))
-    alone = [match is not None and not (_is_local(match) and local[match["number"]] > 1) for match in found]
-    ranks = [int(match["number"]) if match and is_alone else None for match, is_alone in zip(found, alone, strict=True)]
-    workers = {i: match for i, name in enumerate(names) if not found[i] and (match := _last(_WORKER, name))}
+def _stated_ranks(names: Sequence[str]) -> dict[int, int | None]:
+    """Return the rank of each name that states one: None where it states only a place that several ranks share."""
+    found = {i: places for i, name in enumerate(names) if (places := _numbers_of_ranks(name))}
+    values: dict[str, set[int]] = defaultdict(set)
+    for places in found.values():
+        for word, number in places.items():
+            values[word].add(number)
+    ranks: dict[int, int | None] = {}
+    for index, places in found.items():
+        # Of several places in a job, the one that differs between the names.
+        told = places if len(places) == 1 else [word for word in places if len(values[word]) > 1]
+        ranks[index] = places[next(iter(told))] if len(told) == 1 else None
+    is_of_job = {index: _OF_JOB in places for index, places in found.items()}
+    holders = Counter((is_of_job[index], rank) for index, rank in ranks.items())
+    replicas: dict[int | None, set[str]] = defaultdict(set)
+    for index, rank in ranks.items():
+        replicas[rank].add(_replica(names[index]))
+    are_of_replicas = any(len(those) > 1 and "0" in those for those in replicas.values())
+    shared = {i for i, rank in ranks.items() if (are_of_replicas if is_of_job[i] else holders[False, rank] > 1)}
+    return {index: None if index in shared else rank for index, rank in ranks.items()}
+
+
+def _replica(name: str) -> str:
+    return found[1] if (found := _REPLICA.search(name)) else ""
+
+
+def _numbers_of_ranks(name: str) -> dict[str, int]:
+    """Return the numbers behind words for ranks: that of the job alone where it is there, else places in the job."""
+    matches = [*_RANK.finditer(name)] or [*_R.finditer(name)]
+    numbers = {(match.groupdict().get("part") or _OF_JOB).lower(): int(match["number"]) for match in matches}
+    return {_OF_JOB: numbers[_OF_JOB]} if _OF_JOB in numbers else numbers
+
+
+def _of_workers(names: Sequence[str], stated: Mapping[int, int | None]) -> list[int | None]:
+    """Return the ranks that names state, or else the numbers of workers that may be ranks."""
+    ranks = [stated.get(index) for index in range(len(names))]
+    workers = {i: match for i, name in enumerate(names) if i not in stated and (match := _last(_WORKER, name))}
     numbers = {int(match["number"]) for match in workers.values()}
     are_workers = all(match["word"].lower() == "worker" for match in workers.values())
     if numbers and (_nearly_all_ranks(numbers) or (are_workers and max(numbers) < _MOST_WORKERS)):
         for index, match in workers.items():
             ranks[index] = int(match["number"])
     return ranks
-
-
-def _is_local(match: re.Match[str]) -> bool:
-    return match[0][:5].lower() == "local"
 
 
 def _last(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
