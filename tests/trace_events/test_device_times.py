@@ -184,6 +184,50 @@ def test_work_that_starts_when_a_long_call_returns_proves_nothing_of_the_clock()
     assert "clock-shifted" not in tables(events).defects
 
 
+def reading_back(*, operators: bool = True) -> list[Event]:
+    """Return a program that reads back what each kernel writes, as `.item()` does, and waits for the copy."""
+    rows: list[Event] = []
+    for at in range(COUNT):
+        call, copy = launched(at, "cudaMemcpyAsync", cat="gpu_memcpy", name="Memcpy DtoH (Device -> Pageable)")
+        wait = call | {"name": "cudaStreamSynchronize", "ts": call["ts"] + 6, "dur": 48, "args": {}}
+        of_operator = {"External id": at + 1} if operators else {}
+        rows += [row | {"args": {**row["args"], **of_operator}} for row in (call, copy, wait)]
+    return rows
+
+
+def of_devices(rows: list[Event], moved_us: Callable[[float], float]) -> list[Event]:
+    return [row | {"ts": moved_us(row["ts"])} if row["cat"] == "gpu_memcpy" else row for row in rows]
+
+
+@pytest.mark.parametrize("shift_us", [-25_000, -100, 100, 25_000])
+def test_a_wait_in_the_operator_of_a_copy_to_the_host_proves_the_clock(shift_us: float) -> None:
+    found = tables(of_devices(reading_back(), lambda ts: ts + shift_us))
+    assert found.defects == {"clock-shifted": 1}
+    copies = sorted(row["start_ns"] for row in found["gpu_ops"])
+    assert all(abs(start - 100_000 * at - 110_000) < 10_000 for at, start in enumerate(copies))
+
+
+@pytest.mark.parametrize(
+    "moved_us",
+    [
+        pytest.param(lambda ts: ts - 30_000 * (ts > 700), id="set back"),
+        pytest.param(lambda ts: ts + 30_000 * (ts > 700), id="set ahead"),
+        pytest.param(lambda ts: ts + 2 * (ts - 110), id="another rate"),
+    ],
+)
+def test_a_clock_that_does_not_keep_its_distance_is_said(moved_us: Callable[[float], float]) -> None:
+    assert set(tables(of_devices(reading_back(), moved_us)).defects) == {"clocks-contradict"}
+
+
+@pytest.mark.parametrize("operators", [True, False])
+def test_a_wait_of_another_stream_proves_nothing_of_the_clock(operators: bool) -> None:
+    rows = [row for row in reading_back() if row["name"] != "cudaStreamSynchronize"]
+    waits = [row for row in reading_back(operators=operators) if row["name"] == "cudaStreamSynchronize"]
+    if operators:  # of other operators
+        waits = [row | {"args": {"External id": 1_000 + at}} for at, row in enumerate(waits)]
+    assert tables([*of_devices(rows, lambda ts: ts + 500), *waits]).defects == {}
+
+
 @pytest.mark.parametrize("call", ["urEnqueueUSMMemcpy", "hsa_amd_memory_async_copy_on_engine", "cudaMemcpyAsync"])
 def test_a_call_that_only_queues_a_copy_proves_nothing_of_the_clock(call: str) -> None:
     rows: list[Event] = []

@@ -1,6 +1,7 @@
 -- Calls that return only after work that was launched before, as `device_check` wants them. Which stream a call waits for,
--- its record says; a call waits for a device, which is that of the record, or the only one. Where events of several files
--- are read together, the number of the file stands above 32 bits of ids and 12 bits of devices.
+-- its record says, or the copy to the host in the same operator, which reads back what it copied. A call waits for a device,
+-- which is that of the record, or the only one. Where events of several files are read together, the number of the file
+-- stands above 32 bits of ids and 12 bits of devices.
 CREATE OR REPLACE TEMP TABLE device_waits AS
 WITH records AS (
     SELECT
@@ -18,15 +19,27 @@ only_device AS (
     GROUP BY file
     HAVING count(DISTINCT device) = 1
 ),
+read_backs AS (
+    SELECT
+        event_id >> 32 AS file, external_id,
+        any_value(coalesce(device, 0)) AS device,
+        any_value(stream) AS stream
+    FROM read_parquet($gpu)
+    WHERE kind = 'memcpy' AND copy_kind = 'DtoH' AND external_id > 0
+    GROUP BY file, external_id
+    HAVING count(*) = 1
+),
 calls AS (
     SELECT
-        coalesce(only_device.device, records.device) AS device,
-        records.stream, start_ns,
+        coalesce(only_device.device, records.device, read_backs.device) AS device,
+        coalesce(records.stream, read_backs.stream) AS stream,
+        start_ns,
         start_ns + dur_ns AS end_ns,
         regexp_matches(name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
     FROM read_parquet($host) AS host
     LEFT JOIN records ON records.correlation = host.correlation
     LEFT JOIN only_device ON only_device.file = host.event_id >> 32
+    LEFT JOIN read_backs ON read_backs.file = host.event_id >> 32 AND read_backs.external_id = host.external_id
     WHERE category IN ('runtime', 'driver')
         AND regexp_matches(name, '^(cuda|hip)(Device|Thread|Stream)Synchronize|^cu(Ctx|Stream)Synchronize')
 )
