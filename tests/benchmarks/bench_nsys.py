@@ -19,7 +19,7 @@ from pathlib import Path
 
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
+from traceanalyzer.ingest.nsys.source import SqliteSource
 
 _GLOBAL_PID = 281477392629760
 _KERNEL_NAMES = 400

@@ -27,7 +27,7 @@ from nsys_export import (
 )
 from tiers import examples
 
-from traceanalyzer.ingest.nsys.export.tables import TABLES, ColumnSpec
+from traceanalyzer.ingest.nsys.tables import TABLES, ColumnSpec
 
 PLAIN: dict[str, Any] = {
     "start": 5000,

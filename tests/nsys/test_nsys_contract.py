@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
-from traceanalyzer.ingest.nsys.export.tables import TABLES, TableLayout, lay_out
 from traceanalyzer.ingest.nsys.facts import check_layout
+from traceanalyzer.ingest.nsys.source import SqliteSource
+from traceanalyzer.ingest.nsys.tables import TABLES, TableLayout, lay_out
 
 _GOLDEN = Path(__file__).parents[1] / "golden" / "nsys_contract.json"
 CONTRACT: dict[str, Any] = json.loads(_GOLDEN.read_text()) if _GOLDEN.exists() else {}

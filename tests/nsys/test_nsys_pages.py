@@ -15,8 +15,8 @@ from both_readers import need_library
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.native import READER_VARIABLE
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.pages import page_batches, stored_table
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
+from traceanalyzer.ingest.nsys.pages import page_batches, stored_table
+from traceanalyzer.ingest.nsys.source import SqliteSource
 
 METRICS = "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER, metricId INTEGER, value REAL)"
 ALL = "timestamp, typeId, metricId, value"

@@ -23,9 +23,9 @@ from traceanalyzer.ingest.nesting import (
     in_order,
     name_hashes,
 )
-from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import Calls, Launches
 from traceanalyzer.ingest.nsys.masks import Column, count, known
+from traceanalyzer.ingest.nsys.reading import Stream
 from traceanalyzer.ingest.nsys.torch_ranges import as_operators, coded, take_apart
 from traceanalyzer.ingest.sink import TraceSink
 

@@ -25,8 +25,8 @@ from traceanalyzer.ingest.amd.recording import (
 )
 from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed, work_of
 from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.source import SqliteSource
 from traceanalyzer.text.visible import masked
 
 _AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"

@@ -17,10 +17,10 @@ from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS
 from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, integers, taken
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.reading import read_table
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
-from traceanalyzer.ingest.nsys.export.tables import TableLayout, match_columns, table_of
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.reading import read_table
+from traceanalyzer.ingest.nsys.source import SqliteSource
+from traceanalyzer.ingest.nsys.tables import TableLayout, match_columns, table_of
 
 METADATA = "rocpd_metadata"
 # A process's suffix is its guid, with underscores (or, of older writers, bare hexadecimal digits).

@@ -27,10 +27,10 @@ from traceanalyzer.ingest.amd.recording import (
     work_batch,
 )
 from traceanalyzer.ingest.nesting import NONE, Int
-from traceanalyzer.ingest.nsys.export.reading import read_table
-from traceanalyzer.ingest.nsys.export.source import SqliteSource
-from traceanalyzer.ingest.nsys.export.tables import TableLayout, match_columns, table_of
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.reading import read_table
+from traceanalyzer.ingest.nsys.source import SqliteSource
+from traceanalyzer.ingest.nsys.tables import TableLayout, match_columns, table_of
 
 _AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"
 TABLES = (

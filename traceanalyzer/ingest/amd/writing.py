@@ -31,9 +31,9 @@ from traceanalyzer.ingest.amd.recording import (
     where,
 )
 from traceanalyzer.ingest.nesting import Int
-from traceanalyzer.ingest.nsys.export.reading import Stream
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.reading import Stream
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from traceanalyzer.ingest.nsys.export.reading import StagedExport, sql
-from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import above, count, either
+from traceanalyzer.ingest.nsys.reading import StagedExport, sql
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS
 from traceanalyzer.ingest.sink import TraceSink
 
 _PAIR = pa.schema([("globalPid", pa.int64()), ("correlationId", pa.int64())])

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.reading import StagedExport
-from traceanalyzer.ingest.nsys.export.source import ExportSource
-from traceanalyzer.ingest.nsys.export.tables import TABLES
 from traceanalyzer.ingest.nsys.nvtx import CommunicatorInit
+from traceanalyzer.ingest.nsys.reading import StagedExport
+from traceanalyzer.ingest.nsys.source import ExportSource
+from traceanalyzer.ingest.nsys.tables import TABLES
 from traceanalyzer.text.visible import masked_arguments
 
 # Launchers' variables for the global rank and the number of ranks, in the order in which they are believed.

@@ -15,9 +15,6 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.nesting import in_order
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
-from traceanalyzer.ingest.nsys.export.reading import STREAMED, StagedExport, sql
-from traceanalyzer.ingest.nsys.export.source import ExportSource, open_source
-from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.facts import (
     ExportFacts,
     Rank,
@@ -38,6 +35,9 @@ from traceanalyzer.ingest.nsys.host_slices import (
 )
 from traceanalyzer.ingest.nsys.nvtx import DETAIL_SCHEMA, NvtxSplitter, PayloadDecoder
 from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
+from traceanalyzer.ingest.nsys.reading import STREAMED, StagedExport, sql
+from traceanalyzer.ingest.nsys.source import ExportSource, open_source
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 

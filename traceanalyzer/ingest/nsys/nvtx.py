@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.tables import BY_RELATION
 from traceanalyzer.ingest.nsys.masks import (
     Column,
     Mask,
@@ -30,6 +29,7 @@ from traceanalyzer.ingest.nsys.masks import (
     negated,
     one_of,
 )
+from traceanalyzer.ingest.nsys.tables import BY_RELATION
 from traceanalyzer.ingest.nsys.torch_ranges import as_operators, coded, take_apart
 
 _WITH_NULLS = pc.DictionaryEncodeOptions("encode")

@@ -8,7 +8,7 @@ import duckdb
 
 from traceanalyzer.ingest.device_check import CORRECTED, SLOT_NS, Slot, check_device_records, recording_of
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.reading import sql
+from traceanalyzer.ingest.nsys.reading import sql
 
 
 def check_times_of_devices(

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.xla.host_names import CATEGORIES, category_of_name
-from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
+from traceanalyzer.ingest.xla.naming import CATEGORIES, category_of_name
+from traceanalyzer.ingest.xla.stats import indices
 from traceanalyzer.ingest.xla.tpu import ProgramRuns, meanings_of, time_inside
 from traceanalyzer.ingest.xla.wire import Int
 

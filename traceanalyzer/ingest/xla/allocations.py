@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.events import LineEvents
-from traceanalyzer.ingest.xla.ids import codes_of_used
 from traceanalyzer.ingest.xla.space import Plane
+from traceanalyzer.ingest.xla.stats import codes_of_used
 from traceanalyzer.ingest.xla.wire import Int
 
 _ALLOCATIONS = {"MemoryAllocation": 1, "MemoryDeallocation": 2}

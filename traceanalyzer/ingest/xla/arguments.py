@@ -13,9 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.xla.events import LineEvents
-from traceanalyzer.ingest.xla.ids import codes_of_used, distinct, indices
 from traceanalyzer.ingest.xla.space import Plane, Space
-from traceanalyzer.ingest.xla.stats import BYTES, INT, UINT, Stats, Value, distinct_values, one_value
+from traceanalyzer.ingest.xla.stats import (
+    BYTES,
+    INT,
+    UINT,
+    Stats,
+    Value,
+    codes_of_used,
+    distinct,
+    distinct_values,
+    indices,
+    one_value,
+)
 from traceanalyzer.ingest.xla.wire import Int
 
 _FIELDS: dict[str, pa.DataType] = {"event_id": pa.int64(), "args": pa.string()}

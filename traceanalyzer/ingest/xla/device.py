@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.xla import gpu_names, tpu
+from traceanalyzer.ingest.xla import naming, tpu
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
-from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.launches import ModuleLaunches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
-from traceanalyzer.ingest.xla.stats import Value
+from traceanalyzer.ingest.xla.stats import Value, indices
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
@@ -102,16 +101,16 @@ class DeviceWriter:
     def _write_stream(self, plane: Plane, events: LineEvents, device: int) -> None:
         """Write what is work on a stream, and put the rest where it belongs."""
         kinds, kind_names = self._kinds(plane, events)
-        is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in gpu_names.WORK])
-        is_work |= (kinds == kind_names.index(gpu_names.MANAGED)) & self._moves_bytes(plane, events)
+        is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in naming.WORK])
+        is_work |= (kinds == kind_names.index(naming.MANAGED)) & self._moves_bytes(plane, events)
         work = np.flatnonzero(is_work)
         if len(work):
             self._write_work(plane, events, device, work, [kind_names[place] for place in kinds[work].tolist()])
-        for kind, category in ((gpu_names.OVERHEAD, "span"), (gpu_names.MEMORY, "memory")):
+        for kind, category in ((naming.OVERHEAD, "span"), (naming.MEMORY, "memory")):
             rows = np.flatnonzero(kinds == kind_names.index(kind))
             if len(rows):
                 self._write_async(plane, events, category, rows)
-        self._write_managed(plane, events, device, np.flatnonzero(kinds == kind_names.index(gpu_names.MANAGED)))
+        self._write_managed(plane, events, device, np.flatnonzero(kinds == kind_names.index(naming.MANAGED)))
 
     def _kinds(self, plane: Plane, events: LineEvents) -> tuple[Int, list[str]]:
         picker = events.picker
@@ -121,11 +120,11 @@ class DeviceWriter:
         seen = (is_memory, picker.has("cuda_graph_exec_id"), picker.has("memcpy_details"), picker.has("Memset_details"))
         code = events.name * 16 + sum(flag.astype(np.int64) << bit for bit, flag in enumerate(seen))
         different, place = np.unique(code, return_inverse=True)
-        names = [*gpu_names.WORK, gpu_names.MEMORY, gpu_names.OVERHEAD, gpu_names.MANAGED]
+        names = [*naming.WORK, naming.MEMORY, naming.OVERHEAD, naming.MANAGED]
         found = []
         for number in different.tolist():
-            presence = gpu_names.Presence(*(bool(number >> bit & 1) for bit in range(4)))
-            found.append(names.index(gpu_names.kind_of(plane.event_names[number // 16], events.line.name, presence)))
+            presence = naming.Presence(*(bool(number >> bit & 1) for bit in range(4)))
+            found.append(names.index(naming.kind_of(plane.event_names[number // 16], events.line.name, presence)))
         return np.array(found, np.int64)[place.reshape(-1)] if found else place, names
 
     def _moves_bytes(self, plane: Plane, events: LineEvents) -> npt.NDArray[np.bool_]:
@@ -145,7 +144,7 @@ class DeviceWriter:
         details = self._details(events, work, kinds)
         annotation = launches.column("annotation_id", at)
         by_time = np.where((at != NONE) & (annotation == NONE), launches.step_at(launches.column("start_ns", at)), NONE)
-        is_copy = [kind == gpu_names.COPY or kind == gpu_names.MANAGED for kind in kinds]
+        is_copy = [kind == naming.COPY or kind == naming.MANAGED for kind in kinds]
         hlo_codes, hlo_ops = picker.codes("hlo_op")
         graph_id = self._number(events, work, "cuda_graph_id", kinds)
         self._note_command_buffers(graph_id, [hlo_ops[code] for code in hlo_codes[work].tolist()])
@@ -154,9 +153,9 @@ class DeviceWriter:
             "device": pa.array(np.full(len(work), device)),
             "stream": pa.array(np.full(len(work), events.line.id)),
             "context": self._context(events, work),
-            "kind": pa.array(["memcpy" if kind == gpu_names.MANAGED else kind for kind in kinds], pa.string()),
+            "kind": pa.array(["memcpy" if kind == naming.MANAGED else kind for kind in kinds], pa.string()),
             "is_comm": pa.array(
-                [kind == gpu_names.KERNEL and gpu_names.is_comm(name) for kind, name in zip(kinds, names, strict=True)]
+                [kind == naming.KERNEL and naming.is_comm(name) for kind, name in zip(kinds, names, strict=True)]
             ),
             "name": pa.array(names, pa.string()),
             "start_ns": pa.array(starts),
@@ -171,7 +170,7 @@ class DeviceWriter:
             "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
             "copy_kind": pa.array(
                 [
-                    gpu_names.copy_kind(name, launch) if moves else None
+                    naming.copy_kind(name, launch) if moves else None
                     for name, launch, moves in zip(names, launch_names, is_copy, strict=True)
                 ],
                 pa.string(),
@@ -210,11 +209,11 @@ class DeviceWriter:
             has_text = np.array([bool(text) for text in own_texts], np.bool_)[own_codes[work]]
             code = np.where(has_text, own_codes[work] + len(texts), code)
             texts += own_texts
-        found = [gpu_names.details_of(text) for text in texts]
+        found = [naming.details_of(text) for text in texts]
         unset = np.array([detail.is_unset for detail in found], np.bool_)[code]
         if unset.any():
             self._space.defects.add("unset-launch-values", int(unset.sum()), texts[int(code[unset.argmax()])] or "")
-        is_copy = np.array([kind in (gpu_names.COPY, gpu_names.SET) for kind in kinds], np.bool_)
+        is_copy = np.array([kind in (naming.COPY, naming.SET) for kind in kinds], np.bool_)
         is_unknown = is_copy & (self.facts.vendor == "amd")
 
         def taken(values: list[Any], of: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array[Any]:
@@ -250,7 +249,7 @@ class DeviceWriter:
         values = np.zeros(len(events), np.int64)
         owner, numbers = events.picker.integers(name)
         values[owner] = numbers
-        if name == "cuda_graph_id" and gpu_names.GRAPH in kinds:
+        if name == "cuda_graph_id" and naming.GRAPH in kinds:
             owner, numbers = events.picker.integers("cuda_graph_exec_id")
             values[owner] = np.where(values[owner] == 0, numbers, values[owner])
         return pa.array(values[work], mask=values[work] == 0)

@@ -16,7 +16,7 @@ from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
-from traceanalyzer.ingest.xla.host_names import (
+from traceanalyzer.ingest.xla.naming import (
     ANNOTATION,
     CATEGORIES,
     CPU_OP,
@@ -26,8 +26,8 @@ from traceanalyzer.ingest.xla.host_names import (
     RUNTIME,
     category_of_name,
 )
-from traceanalyzer.ingest.xla.ids import codes_of_used, indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
+from traceanalyzer.ingest.xla.stats import codes_of_used, indices
 from traceanalyzer.ingest.xla.wire import Int
 
 STEP_MARK = "step_num"

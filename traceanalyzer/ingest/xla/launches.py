@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.xla.host import HostFacts
-from traceanalyzer.ingest.xla.ids import indices
+from traceanalyzer.ingest.xla.stats import indices
 from traceanalyzer.ingest.xla.wire import Int
 
 

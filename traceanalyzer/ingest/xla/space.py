@@ -8,8 +8,7 @@ import numpy as np
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.xla.defects import ProfileDefects
-from traceanalyzer.ingest.xla.ids import NamePlaces
-from traceanalyzer.ingest.xla.stats import Stats, Value, decode_stats, one_value
+from traceanalyzer.ingest.xla.stats import NamePlaces, Stats, Value, decode_stats, one_value
 from traceanalyzer.ingest.xla.wire import BLOCK, VARINT, Bytes, DamageError, Decoder, Int, blocks, fields, signed
 
 PLANES, ERRORS, WARNINGS, HOSTNAMES = 1, 2, 3, 4

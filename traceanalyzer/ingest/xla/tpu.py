@@ -16,9 +16,8 @@ import pyarrow as pa
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, start_ns
-from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import Plane, Space
-from traceanalyzer.ingest.xla.stats import Picker, Value
+from traceanalyzer.ingest.xla.stats import Picker, Value, indices
 from traceanalyzer.ingest.xla.wire import Int
 
 COLLECTIVE = re.compile(

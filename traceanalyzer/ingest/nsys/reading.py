@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nesting import BATCH_ROWS
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.source import ExportSource, RowSource
-from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, TABLES, ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import (
     Column,
     Mask,
@@ -34,6 +32,8 @@ from traceanalyzer.ingest.nsys.masks import (
     where,
 )
 from traceanalyzer.ingest.nsys.masks import Column as Array
+from traceanalyzer.ingest.nsys.source import ExportSource, RowSource
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, TABLES, ColumnSpec, TableLayout
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
@@ -246,7 +246,7 @@ _MEMORY_LIMIT = "400MB"
 @cache
 def sql(name: str) -> str:
     """Return the text of one of the mapping's SQL files."""
-    return (Path(__file__).parents[1] / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class StagedExport:

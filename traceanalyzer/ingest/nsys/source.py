@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.pages import page_batches, stored_table
-from traceanalyzer.ingest.nsys.export.tables import TableLayout, lay_out
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.pages import page_batches, stored_table
+from traceanalyzer.ingest.nsys.tables import TableLayout, lay_out
 
 # A batch of the widest table is about 4 MB: small beside the working memory, large enough to cost nothing per batch.
 BATCH_ROWS = 16_384

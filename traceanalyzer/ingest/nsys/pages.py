@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.native import native_library
-from traceanalyzer.ingest.nsys.export.tables import TableLayout
 from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.tables import TableLayout
 
 # Page size, bytes left free in each page, number of pages, and encoding, out of the file's header.
 _HEADER = struct.Struct(">16xH2xB7xI24xI40x")
