@@ -9,7 +9,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.charts.ledger_charts import ledger_bar, step_columns
 from traceanalyzer.report.charts.ledger_charts import waterfall as draw_waterfall
 from traceanalyzer.report.charts.svg import Svg
-from traceanalyzer.report.diagnosis_blocks.headline import leading_plan
+from traceanalyzer.report.diagnosis_blocks import leading_plan
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
 from traceanalyzer.report.html.sections.ledger import plan_drops, step_times

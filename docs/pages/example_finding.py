@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.query import engine
 from traceanalyzer.report.blocks import Paragraph, Section
+from traceanalyzer.report.diagnosis_blocks import trust_blocks
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
-from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
 from traceanalyzer.report.renderers import markdown
 from traceanalyzer.rules.authoring.testing import run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose

@@ -16,7 +16,7 @@ from html_pages import check_page, data_of, drops_of, numbers_of, timeline_sums
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import problems
-from traceanalyzer.report.diagnosis_blocks.headline import leading_plan
+from traceanalyzer.report.diagnosis_blocks import leading_plan
 from traceanalyzer.report.html.page import page
 from traceanalyzer.report.html.sections.timeline import MOST_LANES
 from traceanalyzer.run import open_run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings
+from traceanalyzer.report.diagnosis_blocks import run_name
 from traceanalyzer.report.diagnosis_blocks.findings import message_words
-from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar, main_ledger
 from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import gain

@@ -1,39 +1,285 @@
 """A diagnosis, or a part of it, as sections of blocks, in the order in which a report shows them.
 
-A part is the findings of one rank, or the first few; the verdict stays that of the run.
+Here are its beginning and its end: what was read, the verdict, the order of fixes, and what was checked. A part is the
+findings of one rank, or the first few; the verdict stays that of the run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from msgspec import Struct
 
-from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.diagnosis.verdict import RunVerdict, has_no_compute, judge, pooled_ledger, problems, quality_findings
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.blocks import Paragraph, Section
-from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
-from traceanalyzer.report.diagnosis_blocks.headline import (
-    below_noise_blocks,
-    footer,
-    headline,
-    healthy_footer,
-    healthy_headline,
-    limits_trust,
-    plan_sections,
-    trust_blocks,
-    unexplained_sections,
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, FixPlan, PlannedFix, TraceDefect, plan_of_finding
+from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
+from traceanalyzer.diagnosis.verdict import (
+    LIMITS_TRUST,
+    RunVerdict,
+    has_no_compute,
+    judge,
+    pooled_ledger,
+    problems,
+    quality_findings,
+    step_ns,
+    time_findings,
 )
-from traceanalyzer.report.diagnosis_blocks.ledgers import kernels_shown, ledger_sections, slowest_kernels
-from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.findings import finding_sections, left_out
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike, kernels_shown, ledger_sections, slowest_kernels
+from traceanalyzer.report.diagnosis_blocks.ranks import quality_place, rank_sections
 from traceanalyzer.report.diagnosis_blocks.trust import (
+    checked_words,
     left_out_sections,
     override_sections,
+    record_words,
     recordings_blocks,
+    skipped,
     skipped_sections,
 )
-from traceanalyzer.text.words import counted, ranges
+from traceanalyzer.text.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
+
+MOST_LOSSES = 3
+_ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}
+
+
+def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
+    """Return the run, what it holds, and the verdict."""
+    inventory = tuple(Text(words, "dim") for words in inventory_words(diagnosis))
+    sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
+    screened = (Paragraph(words, role="dim"),) if (words := screening_words(diagnosis)) else ()
+    return Section((Heading(run_name(diagnosis), inventory), sentence, *recordings_blocks(diagnosis), *screened))
+
+
+def screening_words(diagnosis: Diagnosis) -> str:
+    """Say which ranks were opened; nothing where all were."""
+    screening = diagnosis.screening
+    if screening is None:
+        return ""
+    count = f"{len(screening.opened):,} opened" if screening.opened else "none opened"
+    every = "All " if screening.rank_count > 1 else ""
+    words = f"{every}{counted(screening.rank_count, 'rank')} screened, {count}"
+    if diagnosis.run_ledger is not None:
+        words += "; bounds of the run are of all ranks"
+    return f"{words}; evidence is of the opened ones." if screening.opened else f"{words}; no evidence is quoted."
+
+
+def healthy_headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Paragraph:
+    """Return the verdict on a run in which nothing is to be fixed."""
+    name = run_name(diagnosis)
+    label = Text(short_names([name])[name], "strong")
+    return Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"), label=label)
+
+
+def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
+    """Return what is wrong with the traces; without `verbose` only what limits trust."""
+    shown = [finding for finding in quality_findings(diagnosis) if verbose or limits_trust(finding)]
+    blocks: list[Block] = []
+    for finding in shown:
+        fixes: list[Block] = []
+        for fix in finding.fixes if verbose else finding.fixes[:1]:
+            code = (Code(fix.code, fix.lang),) if fix.code and verbose else ()
+            fixes.append(Paragraph(fix.text, label=Text("fix", "good"), blocks=code))
+        message = f"{quality_place(diagnosis, finding)}{finding.message}"
+        blocks.append(Paragraph(message, label=Text(finding.severity, finding.severity), blocks=tuple(fixes)))
+    lost = [defect for defect in diagnosis.defects if defect.severity == "loss"]
+    if lost:
+        kinds = "; ".join(_loss_words(defect, named=len(diagnosis.traces) > 1) for defect in lost[:MOST_LOSSES])
+        more = f"; {counted(len(lost) - MOST_LOSSES, 'more kind')}" if len(lost) > MOST_LOSSES else ""
+        words = f"the file does not hold everything: {kinds}{more}"
+        blocks.append(Paragraph(words, label=Text("lost", "warning")))
+    return tuple(blocks)
+
+
+def _loss_words(defect: TraceDefect, *, named: bool) -> str:
+    """Say what a kind of loss means, without its name in tables and without the advice that follows."""
+    advice = defect.advice.split(";")[0]
+    often = counted(defect.count, "time") if defect.count > 1 else ""
+    place = " ".join(filter(None, (often, f"in {defect.trace}" if named else "")))
+    return f"{place}, {advice}" if place else advice
+
+
+def limits_trust(finding: Finding) -> bool:
+    """Return whether a finding about the trace has to be read before anything else."""
+    return SEVERITIES.index(finding.severity) >= LIMITS_TRUST
+
+
+def footer(diagnosis: Diagnosis, *, verbose: bool, is_mute: bool) -> Paragraph:
+    """Return how many rules were checked, and what `verbose` adds; without findings, what to record stands above."""
+    more = left_out(diagnosis) + (["what to record"] if skipped(diagnosis) and not is_mute else [])
+    tail = "" if verbose or not more else f" -v adds {listed(more)}."
+    checked = checked_words(diagnosis, skips=not (verbose or is_mute))
+    return Paragraph(f"{checked}.{tail}{record_words(diagnosis)}", role="dim")
+
+
+def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
+    """Return how many rules were checked, and over how many steps."""
+    slowest = pooled_ledger(diagnosis) or alike(diagnosis.ledgers)[0].worst
+    steps = f"{counted(slowest.step_count, 'step')} of {duration(step_ns(slowest))}"
+    window = steps if slowest.step_count else f"{duration(slowest.window_ns)}, no steps"
+    return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.{record_words(diagnosis)}", role="dim")
+
+
+def run_name(diagnosis: Diagnosis) -> str:
+    """Return the name of the run's folder or file."""
+    return Path(diagnosis.run).name or Path(diagnosis.run).resolve().name or diagnosis.run
+
+
+def inventory_words(diagnosis: Diagnosis) -> list[str]:
+    """Say in short facts what the run holds."""
+    formats = listed(sorted({trace.format for trace in diagnosis.traces}))
+    words = [f"{counted(len(diagnosis.traces), f'{formats} trace')}"]
+    ranks = [trace.rank for trace in diagnosis.traces if trace.rank is not None]
+    world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
+    if ranks:
+        words.append(f"rank{'' if len(set(ranks)) == 1 else 's'} {ranges(ranks)}" + (f" of {world}" if world else ""))
+    again = sorted({trace.recording_count for trace in diagnosis.traces})
+    if again and again[-1] > 1:
+        what = f"recorded {again[-1]} times" if again[0] == again[-1] else f"recorded {again[0]} to {again[-1]} times"
+        words[-1:] = [f"{words[-1]}, {what}"] if ranks else [words[-1], f"{_processes(diagnosis)}, {what}"]
+    words.append(counted(sum(trace.event_count for trace in diagnosis.traces), "event"))
+    pooled = pooled_ledger(diagnosis)
+    steps = sorted({ledger.step_count for ledger in (diagnosis.ledgers if pooled is None else [pooled])})
+    if steps:
+        count = counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps"
+        words.append(count if steps[-1] else "no steps found")
+    words += [change.what for change in diagnosis.overrides if change.kind == "steps"]
+    return words
+
+
+def _processes(diagnosis: Diagnosis) -> str:
+    count = len({trace.rank_id for trace in diagnosis.traces})
+    return "one process" if count == 1 else f"{count} processes"
+
+
+MOST_BUCKETS = 4
+# Shares of unexplained time below this are not worth a word.
+LEAST_SHARE = 0.005
+# Time of the host of which nothing is in the trace; from this share on it is worth a recording.
+UNSEEN_HOST = "host.other"
+TAIL = "edge.tail"
+MUCH_UNSEEN_SHARE = 0.05
+# Characters of a function's name; those of templates are longer.
+MOST_NAME = 60
+
+
+def below_noise_blocks(diagnosis: Diagnosis) -> tuple[Block, ...]:
+    """Return what was found and may be chance, as the steps differ by more; each rule once, with its largest saving."""
+    largest = {item.rule: item for item in reversed(diagnosis.below_noise)}
+    if not largest:
+        return ()
+    worst = sorted(largest.values(), key=lambda item: -item.saving_share)
+    floors = sorted({percent(item.noise_share) for item in diagnosis.below_noise})
+    limit = f"savings under {floors[0]}" if len(floors) == 1 else "small savings"
+    named = ", ".join(f"{item.rule} ({gain(item.saving_share)})" for item in worst)
+    words = f"step times vary, so {limit} may be chance: {named}. Record more steps to tell."
+    return (Paragraph(words, label=Text("below the noise", "strong")),)
+
+
+def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
+    """Return the largest buckets of the ledger that no finding owns."""
+    window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
+    parts = {bucket: ns for bucket, ns in diagnosis.not_explained if window_ns and ns > 0}
+    rest = unexplained_rest(diagnosis)
+    if not parts or rest.left < LEAST_SHARE:
+        return []
+    large, *more = sorted(parts.items(), key=lambda part: -part[1])[:MOST_BUCKETS]
+    largest = [large, *(part for part in more if part[1] >= LEAST_SHARE * window_ns)]
+    name = diagnosis.ledgers[0].device_name if diagnosis.ledgers else None
+    if rest.gone < LEAST_SHARE:
+        named = "; ".join(
+            f"{bucket_words(bucket, name)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest
+        )
+    else:
+        named = "; ".join(bucket_words(bucket, name) for bucket, _ in largest)
+        named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
+    blocks = [Paragraph(named, role="dim")]
+    blocks += [Paragraph(words, role="dim") for words in _tails(diagnosis) if TAIL in dict(largest)]
+    if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
+        blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
+    share = f"{percent(rest.left)} of the time"
+    return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
+
+
+def _tails(diagnosis: Diagnosis) -> list[str]:
+    """Say what the host did after the last kernel."""
+    return [finding.message for finding in diagnosis.findings if finding.rule == "tq-host-after-gpu"][:1]
+
+
+def _unseen_host(diagnosis: Diagnosis) -> str:
+    """Say what the host did where no call and no range of it was recorded, or how to record it."""
+    if diagnosis.host_functions:
+        found = ", ".join(f"{_short(item.name)} {percent(item.share)}" for item in diagnosis.host_functions)
+        return f"CPU samples show what the host did there: {found} of the samples."
+    hint = f": {diagnosis.host_hint}" if diagnosis.host_hint else ""
+    return f"What the host did there was not recorded{hint}."
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
+
+
+def leading_plan(diagnosis: Diagnosis) -> FixPlan | None:
+    """Return the order of fixes of the run, or of the device of the first finding; None: there is none."""
+    first = next(iter(time_findings(diagnosis)), None)
+    plan = None if first is None else plan_of_finding(diagnosis.plans, first)
+    return plan if plan is not None and plan.window_ns else None
+
+
+def plan_sections(diagnosis: Diagnosis) -> list[Section]:
+    """Return the leading order of fixes; one fix needs no order."""
+    plan = leading_plan(diagnosis)
+    if plan is None or len(plan.fixes) < 2:
+        return []
+    per_step = max(plan.step_count, 1)
+    confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
+    rows = [("now", duration(plan.window_ns / per_step), "", "")]
+    for fix in plan.fixes:
+        saves = gain(fix.saving_ns / plan.window_ns)
+        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [row[0] for row in rows[1:]])
+        rows.append((fix.rule, duration(fix.left_ns / per_step), saves, remark))
+    columns = ("fix", "step time" if plan.step_count else "time", "saves", "")
+    blocks: list[Block] = [Table(columns, tuple(rows), right=frozenset({1, 2}), wraps_last=True)]
+    blocks += [Paragraph(words, role="dim") for words in together_words(plan)]
+    notes = tuple(Text(note, "dim") for note in plan_notes(diagnosis, plan))
+    return [Section(tuple(blocks), Heading("Cumulative savings (fixes applied in this order)", notes))]
+
+
+def together_words(plan: FixPlan) -> list[str]:
+    """Say which fixes save more together than alone."""
+    sentences = []
+    for group in plan.enablers:
+        alone = listed([gain(saved_ns / plan.window_ns) for saved_ns in group.alone_ns])
+        together = gain(group.together_ns / plan.window_ns)
+        sentences.append(f"{listed(group.rules)} save more together than alone: {together} against {alone}")
+    return sentences
+
+
+def plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
+    """Say of what an order of fixes is."""
+    notes = ["at best"]
+    pooled = pooled_ledger(diagnosis)
+    if pooled is not None:
+        notes.append(f"of all {counted(pooled.step_count, 'step')} in {pooled.recording_count} recordings")
+    elif plan.trace is None:
+        notes.append("of the run, whose ranks wait for each other")
+    elif len(diagnosis.plans) > 1:
+        notes.append(short_names([trace.trace for trace in diagnosis.traces]).get(plan.trace, plan.trace))
+    return notes
+
+
+def plan_remark(plan: FixPlan, fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
+    """Say how sure a step of the order is, and on which of those `before` it depends."""
+    if fix.saving_ns < 0:
+        return f"delays nothing: only the first {'step' if plan.step_count else 'kernel'} begins earlier"
+    if fix.status == "alternative":
+        return f"already covered by {' or '.join(fix.alternatives) or 'the fixes above'}"
+    if fix.status == "latent":
+        needed = [rule for rule in before if rule in fix.after] or before
+        return f"next bottleneck after {needed[-1]}" if needed else f"as limiting as {listed(fix.after)}: fix both"
+    return f"{confidence} confidence"
 
 
 class Selection(Struct, frozen=True):

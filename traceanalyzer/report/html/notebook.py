@@ -11,8 +11,8 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
 from traceanalyzer.report.charts.ledger_charts import waterfall
+from traceanalyzer.report.diagnosis_blocks import headline, leading_plan, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.findings import finding_facts, fix_block, message_words
-from traceanalyzer.report.diagnosis_blocks.headline import headline, leading_plan, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.trust import checked_words
 from traceanalyzer.report.html.document import blocks_markup, filled, shown_name

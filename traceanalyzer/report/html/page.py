@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.charts.svg import TOKENS
-from traceanalyzer.report.diagnosis_blocks.headline import run_name
+from traceanalyzer.report.diagnosis_blocks import run_name
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.html.document import Part, document, filled
 from traceanalyzer.report.html.sections import (

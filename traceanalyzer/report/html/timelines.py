@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.svg import TOKENS
-from traceanalyzer.report.diagnosis_blocks.headline import run_name
+from traceanalyzer.report.diagnosis_blocks import run_name
 from traceanalyzer.report.html.document import filled, shown_name
 from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, scenarios_of, window_around
 from traceanalyzer.report.html.source import PageSource

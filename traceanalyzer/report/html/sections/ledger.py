@@ -12,7 +12,7 @@ from traceanalyzer.report.blocks import Paragraph, Table
 from traceanalyzer.report.charts import ledger_charts as drawn
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, step_columns, waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, token_of
-from traceanalyzer.report.diagnosis_blocks.headline import leading_plan, plan_notes, plan_remark, together_words
+from traceanalyzer.report.diagnosis_blocks import leading_plan, plan_notes, plan_remark, together_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import (
     LedgerGroup,
     alike,

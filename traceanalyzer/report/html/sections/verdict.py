@@ -18,7 +18,7 @@ from traceanalyzer.diagnosis.verdict import (
 )
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.brief import summary_lines
-from traceanalyzer.report.diagnosis_blocks.headline import (
+from traceanalyzer.report.diagnosis_blocks import (
     below_noise_blocks,
     inventory_words,
     leading_plan,
