@@ -172,7 +172,6 @@ def test_a_signal_ends_a_command_in_any_phase_and_nothing_is_left(
     module, function, work = PHASES[phase]
     if phase == "reading":
         (run_folder / "rank0.json").write_bytes(gzip.compress((run_folder / "rank0.json").read_bytes()))
-        module = "traceanalyzer.ingest.unread_formats"
     program = BUSY.format(module=module, function=function, work=work)
     arguments = command("diagnose", run_folder, "--format", "json", "-o", run_folder / "report.json", program=program)
     with started(arguments) as process:

@@ -332,6 +332,17 @@ def test_ranks_that_work_at_one_time_are_not_told_apart_by_order(tmp_path: Path)
     assert [row["defect"] for row in rows_of(traces["0"], "defects")] == ["several-processes"]
 
 
+def test_a_number_that_all_launches_have_makes_no_ranks_of_one_process(tmp_path: Path) -> None:
+    rows = [
+        row | {"args": {**row["args"], "correlation": 1}} if "correlation" in row.get("args", ()) else row
+        for later_us in range(100)
+        for row in rank_events(3241, 0, 1e3 * later_us)
+    ]
+    traces = ingested(tmp_path, rows)
+    assert list(traces) == ["0"]
+    assert "several-processes" not in {row["defect"] for row in rows_of(traces["0"], "defects")}
+
+
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("later_us", [3.0, 1e6])  # at the same time, or one after the other
 def test_ranks_whose_processes_have_equal_numbers_are_named(tmp_path: Path, in_order: bool, later_us: float) -> None:

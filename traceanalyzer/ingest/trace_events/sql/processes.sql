@@ -21,12 +21,16 @@ WITH seen AS (
     FROM read_parquet($other)
     GROUP BY pid
 ),
-repeated AS (
-    SELECT
-        pid,
-        count(DISTINCT hash(correlation, name, start_ns)) - count(DISTINCT hash(correlation, name)) AS repeated_count
+launches AS (
+    SELECT pid, correlation, name, count(DISTINCT start_ns) AS launch_count
     FROM read_parquet($host)
     WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL AND contains(name, 'Launch')
+    GROUP BY pid, correlation, name
+),
+-- A number that a tenth of many launches have is none of a launch, but what a recorder writes where it knows none.
+repeated AS (
+    SELECT pid, sum(launch_count - 1) FILTER (WHERE launch_count <= greatest(64, all_count / 10)) AS repeated_count
+    FROM (SELECT *, sum(launch_count) OVER (PARTITION BY pid) AS all_count FROM launches)
     GROUP BY pid
 ),
 names AS (
@@ -43,7 +47,7 @@ SELECT
     CAST(sum(gpu_count) AS BIGINT) AS gpu_count,
     min(first_slice_id) AS first_slice_id,
     max(last_slice_id) AS last_slice_id,
-    coalesce(any_value(repeated.repeated_count), 0) AS repeated_count,
+    CAST(coalesce(any_value(repeated.repeated_count), 0) AS BIGINT) AS repeated_count,
     coalesce(any_value(names.names), []) AS names
 FROM seen
 LEFT JOIN names ON names.pid IS NOT DISTINCT FROM seen.pid
