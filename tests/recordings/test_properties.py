@@ -206,6 +206,24 @@ def test_names_of_files_change_no_number(names: str, ranks: list[Document], plai
 
 
 @pytest.mark.check
+def test_a_late_rank_is_found_where_nothing_says_which_rank_it_is(tmp_path: Path) -> None:
+    late = {"ranks": 3, "steps": 6, "kernels": 60, "comm_us": 1_600, "comm_count": 4, "comm_blocking": False}
+    job = simulate_job({**late, "clock_offset_us": [0, 700, 1_300], "faults": {"rank": 2, "kernel_scale": 1.3}})
+    documents = [rewritten.read(path) for path in job.write_kineto(tmp_path / "job")]
+    expected = diagnosed(tmp_path / "job", tmp_path / "expected")
+    assert "comm-straggler-wait" in fired(expected)
+    unnamed = [{key: part for key, part in each.items() if key != "distributedInfo"} for each in documents]
+    found = diagnosed(rewritten.written_as(unnamed, tmp_path / "run", "handler"), tmp_path / "store")
+    assert [trace["rank"] for trace in found["traces"]] == [None] * 3
+    assert fired(found) == fired(expected)
+    (late_one,) = (finding for finding in found["findings"] if finding["rule"] == "comm-straggler-wait")
+    (known,) = (finding for finding in expected["findings"] if finding["rule"] == "comm-straggler-wait")
+    assert late_one["trace"] == "node9_4304.1767190000123456943.pt.trace.json.gz"
+    assert late_one["message"].startswith(f"The rank of {late_one['trace']} is the last to enter")
+    assert late_one["saving_ns"] == known["saving_ns"] > 0
+
+
+@pytest.mark.check
 @pytest.mark.parametrize("names", few(rewritten.NAMES, ["pids"]))
 def test_a_number_in_a_name_is_no_rank(names: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
     folder = rewritten.written_as([sample("slow_loader")], tmp_path / "run", names)

@@ -1,17 +1,17 @@
 -- One row per ledger row of the analysis windows that a rule's causes select, charged to the device of the rank that it
--- waits for: trace_id and device are that device's, row_trace_id and row_device those of the row itself.
+-- waits for: trace_id and device are that device's, row_trace_id and row_device those of the row itself. A trace whose
+-- rank is not known is a rank of its own.
 --
 -- A collective beside compute waits while that runs, and blocks once it transfers; had its last rank come in time, it
 -- would have been done. So a row of a transfer counts, too, where the collective waited at least as long.
 WITH blamed AS (
     SELECT
-        traces.rank,
+        coalesce(traces.rank, -1 - traces.trace_id) AS rank,
         min(windows.trace_id) AS trace_id,
         arg_min(windows.device, (windows.trace_id, windows.device)) AS device
     FROM windows
     JOIN traces USING (trace_id)
-    WHERE traces.rank IS NOT NULL
-    GROUP BY traces.rank
+    GROUP BY coalesce(traces.rank, -1 - traces.trace_id)
 )
 SELECT
     blamed.trace_id, blamed.device, ledger_rows.trace_id AS row_trace_id, ledger_rows.device AS row_device,
@@ -21,6 +21,6 @@ LEFT JOIN attribution.collective_members AS members
     ON members.trace_id = ledger_rows.trace_id
     AND members.op_id = ledger_rows.blame_id
     AND ledger_rows.blame_kind = 'op'
-    AND members.wait_ns >= ledger_rows.dur_ns
-JOIN blamed ON blamed.rank = coalesce(ledger_rows.blame_rank, members.last_rank)
+    AND (members.wait_ns >= ledger_rows.dur_ns OR ledger_rows.bucket = 'dev.straggler_wait')
+JOIN blamed ON blamed.rank = coalesce(ledger_rows.blame_rank, members.last_rank, -1 - members.last_trace_id)
 WHERE kept AND cause IN (SELECT unnest($causes::VARCHAR[])) AND TRUE /* where */
