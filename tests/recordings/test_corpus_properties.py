@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -142,3 +143,59 @@ def test_clocks_apart_are_named_and_nothing_is_concluded(
     assert fired(found) <= fired(plain(name))
     # Whether recording frames delayed kernels is not concluded either.
     assert quality(found) > quality(plain(name)) - {"tq-profiler-overhead"}
+
+
+EXPORTS = ("nsys/rtx3080_tiny_2026.1", "nsys/cuda_graph_2025.5", "more/simplex_3090", "nsys/h100x2_2026.2")
+every_export = pytest.mark.parametrize("name", EXPORTS)
+Change = Callable[[sqlite3.Connection], object]
+
+
+@pytest.fixture(scope="module")
+def exported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Found]:
+    """The diagnosis of an Nsight export, changed and under a name."""
+
+    @cache
+    def found(name: str, *changes: Change, file: str = "report.sqlite") -> Found:
+        folder = tmp_path_factory.mktemp("export")
+        rewritten.export(corpus / f"{name}.sqlite", folder / "run" / file, *changes)
+        return diagnosed(folder / "run", folder / "store")
+
+    return found
+
+
+@pytest.mark.check
+@every_export
+@pytest.mark.parametrize("change", [rewritten.permute_correlations, rewritten.add_graph_id_zero])
+def test_an_export_with_other_ids_is_diagnosed_alike(name: str, change: Change, exported: Callable[..., Found]) -> None:
+    same(exported(name, change), exported(name))
+
+
+@pytest.mark.check
+@every_export
+def test_the_name_of_an_export_changes_no_number(name: str, exported: Callable[..., Found]) -> None:
+    other = ["report_31337.sqlite", "2026-11-27_10-30.sqlite", "iteration_20.sqlite", "node7.1767190000.sqlite"]
+    found = exported(name, file=other[EXPORTS.index(name)])
+    assert numbers(found) == numbers(exported(name))
+    assert [trace["rank"] for trace in found["traces"]] == [trace["rank"] for trace in exported(name)["traces"]]
+
+
+@pytest.mark.check
+@every_export
+@pytest.mark.parametrize("shift", SHIFTS_US)
+def test_clocks_apart_in_an_export_are_named_and_nothing_is_concluded(
+    name: str, shift: str, exported: Callable[..., Found]
+) -> None:
+    found = exported(name, partial(rewritten.move_devices, shift_ns=int(SHIFTS_US[shift] * 1e3)))
+    assert fired(found) <= fired(exported(name))
+    assert quality(found) > quality(exported(name))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", EXPORTS[2:])  # the others have few kernels, and each is much of the time
+@pytest.mark.parametrize("damage", rewritten.EXPORT_DAMAGES)
+def test_a_damaged_row_of_an_export_changes_no_other_number(
+    name: str, damage: str, exported: Callable[..., Found]
+) -> None:
+    spared_ns: list[int] = []
+    found = exported(name, lambda database: spared_ns.append(rewritten.damage_kernel(database, damage)))
+    assert_alike_but_for(found, exported(name), spared_ns[0] + 1)

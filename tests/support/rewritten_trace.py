@@ -1,10 +1,12 @@
-"""Rewrites of a PyTorch trace after which its diagnosis must be the same: plain JSON in, plain JSON out."""
+"""Rewrites after which a diagnosis must be the same: of PyTorch's traces as plain JSON, of Nsight exports in place."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -280,3 +282,68 @@ def _renumbered(document: Document, numbers: Mapping[int, int]) -> Document:
         )
 
     return _every(document, renumbered)
+
+
+# The tables of an Nsight export that hold what devices did.
+WORK_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
+
+
+def export(source: Path, path: Path, *changes: Callable[[sqlite3.Connection], None]) -> Path:
+    """Write an Nsight export with some changes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(source.read_bytes())
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for change in changes:
+            change(database)
+        database.commit()
+    return path
+
+
+def tables_with(database: sqlite3.Connection, column: str) -> list[str]:
+    """Return the tables of an export that have a column."""
+    names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return [name for name in names if column in {row[1] for row in database.execute(f'PRAGMA table_info("{name}")')}]
+
+
+def permute_correlations(database: sqlite3.Connection) -> None:
+    """Give the launches of an export other ids, in no order."""
+    tables = tables_with(database, "correlationId")
+    ids = {
+        number
+        for table in tables
+        for (number,) in database.execute(f"SELECT DISTINCT correlationId FROM {table} WHERE correlationId > 0")
+    }
+    mixed = sorted(ids)
+    random.Random(0).shuffle(mixed)
+    database.execute("CREATE TEMP TABLE others (id INTEGER PRIMARY KEY, other INTEGER)")
+    database.executemany("INSERT INTO others VALUES (?, ?)", zip(sorted(ids), mixed, strict=True))
+    for table in tables:
+        other = "SELECT other FROM others WHERE id = correlationId"
+        database.execute(f"UPDATE {table} SET correlationId = ({other}) WHERE correlationId > 0")
+
+
+def add_graph_id_zero(database: sqlite3.Connection) -> None:
+    """Give work in no graph the graph 0."""
+    for table in set(tables_with(database, "graphNodeId")) & set(WORK_TABLES):
+        database.execute(f"UPDATE {table} SET graphNodeId = 0 WHERE graphNodeId IS NULL")
+
+
+def move_devices(database: sqlite3.Connection, shift_ns: int) -> None:
+    """Shift all work of devices against the host's clock."""
+    for table in set(tables_with(database, "correlationId")) & {*WORK_TABLES, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"}:
+        database.execute(f'UPDATE {table} SET start = start + ?, "end" = "end" + ?', (shift_ns, shift_ns))
+
+
+EXPORT_DAMAGES: Mapping[str, str] = {
+    "duration": '"end" = start + ("end" - start) * 10000',
+    "a year ahead": f'start = start + {int(YEAR_US * 1e3)}, "end" = "end" + {int(YEAR_US * 1e3)}',
+    "ends before it starts": '"end" = start - 1',
+}
+
+
+def damage_kernel(database: sqlite3.Connection, damage: str) -> int:
+    """Damage the kernel in the middle of an export, and return its duration with the pauses around it."""
+    rows = database.execute('SELECT rowid, start, "end" FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start').fetchall()
+    before, (row, _, _), after = (rows[len(rows) // 2 + place] for place in (-1, 0, 1))
+    database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {EXPORT_DAMAGES[damage]} WHERE rowid = ?", (row,))
+    return int(after[1] - before[2])
