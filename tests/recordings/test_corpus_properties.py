@@ -199,3 +199,28 @@ def test_a_damaged_row_of_an_export_changes_no_other_number(
     spared_ns: list[int] = []
     found = exported(name, lambda database: spared_ns.append(rewritten.damage_kernel(database, damage)))
     assert_alike_but_for(found, exported(name), spared_ns[0] + 1)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("file", "other"),
+    [
+        ("xla/jax_train_default.xplane.pb", "iteration_20.xplane.pb"),
+        ("xla/tf_keras.xplane.pb", "2026_11_27_10_30_00.xplane.pb"),
+        ("amd/mi300_vllm_results.db", "31337_results.db"),
+        ("amd/mi350_small_results.json.gz", "node7_4242_results.json.gz"),
+        ("amd/matmul_result.rpd", "trace_20.rpd"),
+    ],
+)
+def test_names_and_unfinished_files_change_no_number_of_other_formats(
+    file: str, other: str, corpus: Path, tmp_path: Path
+) -> None:
+    data = (corpus / file).read_bytes()
+    for folder, name in (("plain", Path(file).name), ("other", other)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(data)
+    (tmp_path / "other" / f"{other}.tmp").write_bytes(data[:9_000])
+    found = diagnosed(tmp_path / "other", tmp_path / "store")
+    assert numbers(found) == numbers(diagnosed(tmp_path / "plain", tmp_path / "plain_store"))
+    assert [trace["rank"] for trace in found["traces"]] == [None]
+    assert [left["file"] for left in found["left_out"]] == [f"{other}.tmp"]
