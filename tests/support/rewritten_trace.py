@@ -288,7 +288,7 @@ def _renumbered(document: Document, numbers: Mapping[int, int]) -> Document:
 WORK_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 
 
-def export(source: Path, path: Path, *changes: Callable[[sqlite3.Connection], None]) -> Path:
+def export(source: Path, path: Path, *changes: Callable[[sqlite3.Connection], object]) -> Path:
     """Write an Nsight export with some changes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.read_bytes())
