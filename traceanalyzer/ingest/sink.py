@@ -138,6 +138,27 @@ def _empty_file(table: str) -> bytes:
     return content
 
 
+_CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def _coded_schema(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
+    """Return the schema with texts coded that the rows have coded: to Parquet both are the same."""
+    coded = [name for name in given.names if pa.types.is_dictionary(given.field(name).type)]
+    return pa.schema(
+        [
+            field.with_type(_CODED_TEXT) if field.name in coded and field.type == pa.string() else field
+            for field in schema
+        ]
+    )
+
+
+def _recoded(column: Any) -> Any:
+    """Return coded texts with a list of those that there are, in the order in which they come, as texts are written."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    used = whole.indices.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(used.indices, whole.dictionary.take(used.dictionary))
+
+
 class TraceSink:
     """Writes canonical tables, those of a trace by default, batch by batch; tables never written come out empty.
 
@@ -157,13 +178,16 @@ class TraceSink:
 
     def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
-        schema = self.schema(table)
-        columns = [
-            rows.column(field.name).cast(field.type)
-            if field.name in rows.schema.names
-            else pa.nulls(rows.num_rows, field.type)
-            for field in schema
-        ]
+        given = rows.schema
+        schema = self._writers[table].schema if table in self._writers else _coded_schema(self.schema(table), given)
+        columns = []
+        for field in schema:
+            if field.name not in given.names:
+                columns.append(pa.nulls(rows.num_rows, field.type))
+            elif field.type == _CODED_TEXT and pa.types.is_dictionary(given.field(field.name).type):
+                columns.append(_recoded(rows.column(field.name)))
+            else:
+                columns.append(rows.column(field.name).cast(field.type))
         self._writer(table, schema).write_table(pa.Table.from_arrays(columns, schema=schema))
 
     def path(self, table: str) -> Path:
@@ -192,7 +216,9 @@ class TraceSink:
 
     def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
         if table not in self._writers:
-            self._writers[table] = pq.ParquetWriter(self.path(table), schema, **parquet_options(schema))
+            self._writers[table] = pq.ParquetWriter(
+                self.path(table), schema, store_schema=False, **parquet_options(schema)
+            )
         return self._writers[table]
 
     def __enter__(self) -> TraceSink:
