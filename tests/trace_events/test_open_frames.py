@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from trace_event_tables import events, read
 
+from traceanalyzer.ingest.trace_events import host_order
+
 STOP = 1_000
 Frame = tuple[Any, ...]
 
@@ -159,3 +161,18 @@ def test_the_order_of_the_events_in_the_file_does_not_matter(chunk_bytes: int, s
         return sorted((row["start_ns"], row["dur_ns"], row["name"], row["depth"], row["stack_id"]) for row in rows)
 
     assert spans(mixed) == spans(frames)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_frames_that_lie_in_their_callers_are_as_those_that_are_looked_at_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chosen = random.Random(seed)
+    frames = [frame("root", 0, STOP, 0, None), frame("other", 0, STOP, 100, None, tid=2)]
+    for at in range(1, 9):
+        end = chosen.choice((100 * at + 40, 100 * at + 90, 100 * at + 90, STOP if seed % 2 else 100 * at + 60))
+        frames.append(frame(f"f{at}", 100 * at, end, 2 * at, 0))
+        frames.append(frame(f"g{at}", 100 * at + 10, 100 * at + 40, 2 * at + 1, chosen.choice((2 * at, 2 * at, seed))))
+    expected = read(events(*frames)).rows
+    monkeypatch.setattr(host_order, "frames_lie_in_callers", lambda *_: False)
+    assert read(events(*frames)).rows == expected

@@ -144,6 +144,8 @@ def _library() -> ctypes.CDLL | None:
         function.restype, function.argtypes = result, arguments
     library.nest_slices.restype = number
     library.nest_slices.argtypes = [pointer, number, number, *[pointer] * 8]
+    library.frames_lie_in_callers.restype = small
+    library.frames_lie_in_callers.argtypes = [pointer, number, *[pointer] * 6]
     library.ranges_take_apart.restype = number
     library.ranges_take_apart.argtypes = [number, *[pointer] * 3, number, *[pointer] * 3]
     for name, result, arguments in (
@@ -177,6 +179,23 @@ def nest_natively(
     arrays = (*columns, found, crosses)
     count: int = library.nest_slices(stack.ctypes.data, depth, len(crosses), *(array.ctypes.data for array in arrays))
     return count
+
+
+def frames_lie_in_callers(
+    rows: NDArray[np.int64], thread_id: NDArray[np.int32], columns: Sequence[NDArray[np.int64]]
+) -> bool:
+    """Return whether each Python frame runs within its caller and beside no other; False where the library is missing.
+
+    `columns` are starts, durations, ids and callers, -1 for none; `rows` are the places of frames by thread, start and
+    longer first.
+    """
+    library = native_library()
+    if library is None:
+        return False
+    stack = np.empty(2 * len(rows), np.int64)
+    arrays = [np.ascontiguousarray(rows), np.ascontiguousarray(thread_id), *map(np.ascontiguousarray, columns), stack]
+    rows_at, *others = (array.ctypes.data for array in arrays)
+    return bool(library.frames_lie_in_callers(rows_at, len(rows), *others))
 
 
 @dataclass(frozen=True)

@@ -45,3 +45,28 @@ int64_t nest_slices(int64_t *open, int64_t depth, int64_t count, const int64_t *
     }
     return depth;
 }
+
+enum { ENTERED_ID, ENTERED_END, ENTERED_FIELDS };
+
+/* Whether each Python frame runs within the one that called it, and beside no other: so none was left open. `rows` are
+ * the places of all frames by thread, start and longer first; `stack` has room for all of them. */
+int frames_lie_in_callers(const int64_t *rows, int64_t count, const int32_t *thread, const int64_t *start,
+                          const int64_t *dur, const int64_t *id, const int64_t *caller, int64_t *stack) {
+    int64_t depth = 0, last_id = NO_SLICE;
+    for (int64_t place = 0; place < count; place++) {
+        int64_t at = rows[place], end = (int64_t)((uint64_t)start[at] + (uint64_t)dur[at]), *own;
+        if (place && thread[rows[place - 1]] != thread[at]) {
+            depth = 0;
+            last_id = NO_SLICE;
+        }
+        while (depth && stack[(depth - 1) * ENTERED_FIELDS + ENTERED_END] <= start[at]) depth--;
+        own = stack + depth * ENTERED_FIELDS;
+        if (id[at] <= last_id) return false; /* without an id, or with one that may be there twice */
+        if (caller[at] != (depth ? own[ENTERED_ID - ENTERED_FIELDS] : NO_SLICE)) return false;
+        if (depth && end > own[ENTERED_END - ENTERED_FIELDS]) return false;
+        own[ENTERED_ID] = last_id = id[at];
+        own[ENTERED_END] = end;
+        depth++;
+    }
+    return true;
+}

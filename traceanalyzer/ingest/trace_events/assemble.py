@@ -149,7 +149,6 @@ class Assembler:
 
     def fill_tables(self) -> Counter[int]:
         """Write the tables of events, and return how many slices cross, by the number of the file."""
-        self._end_open_frames()
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -275,8 +274,8 @@ class Assembler:
         for table in ("device_work", "device_waits"):
             self._database.execute(sql(table), self._parameters(table))
 
-    def _end_open_frames(self) -> None:
-        """Find the ends of Python frames that were left open until the recording stopped."""
+    def _ended_frames(self) -> pa.Table:
+        """Return the durations of Python frames that were left open until the recording stopped."""
         ends = FrameEnds()
         files = {file for (file,) in self._rows("has_open_frames")} if self._parts.has_stacks else set()
         if files:
@@ -284,7 +283,7 @@ class Assembler:
                 ends.feed(zip(*(column.to_pylist() for column in batch.columns), strict=True))
         ended = ends.ended()
         of_file = np.asarray(ended.column("event_id")) >> FILE_BITS
-        self._database.register("ended_frames", ended.filter(pa.array(np.isin(of_file, list(files)))))
+        return ended.filter(pa.array(np.isin(of_file, list(files))))
 
     def _count_lost(self, query: str, defect: str) -> None:
         count, example = self._rows(query)[0]
@@ -315,10 +314,10 @@ class Assembler:
     def _sorted_slices(self) -> Iterator[pa.Table]:
         """Return the host slices in nesting order, batch by batch."""
         threads = self._database.execute("SELECT thread_id, pid, tid FROM threads").fetchall()
-        ended = self._database.sql("FROM ended_frames").to_arrow_table()
-        given = self._files("host"), threads, ended, self._base_ns or 0, BATCH_ROWS, self._losses
+        given = self._files("host"), threads, self._ended_frames, self._base_ns or 0, BATCH_ROWS, self._losses
         rows = sorted_slices(*given, drop_zero=self._drop_zero)
         if rows is None:
+            self._database.register("ended_frames", self._ended_frames())
             rows = regular_batches(self._query("host_sorted").to_arrow_reader(BATCH_ROWS))
         return rows
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from traceanalyzer.ingest.native import frames_lie_in_callers
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, FILE_BITS, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.trace_events.losses import Losses
 
@@ -48,7 +49,7 @@ Thread = tuple[int, str | None, str | None]
 def sorted_slices(
     files: Sequence[str],
     threads: Sequence[Thread],
-    ended: pa.Table,
+    ended: Callable[[], pa.Table],
     base_ns: int,
     batch_rows: int,
     losses: Losses,
@@ -57,7 +58,8 @@ def sorted_slices(
 ) -> Iterator[pa.Table] | None:
     """Return the host slices of parts of a trace, batch by batch; None where they are too many.
 
-    `ended` has the durations of Python frames that were left open. A column `name_hash` has the hashes of the names.
+    `ended` finds the durations of Python frames that were left open, and is called where some may be. A column `name_hash`
+    has the hashes of the names.
     """
     parts = [_opened(path) for path in files]
     pids, tids = ({thread[at]: None for thread in threads} for at in (1, 2))
@@ -74,7 +76,7 @@ def _opened(path: str) -> pq.ParquetFile:
 def _batches(
     parts: Sequence[pq.ParquetFile],
     threads: Sequence[Thread],
-    ended: pa.Table,
+    ended: Callable[[], pa.Table],
     base_ns: int,
     batch_rows: int,
     losses: Losses,
@@ -82,11 +84,13 @@ def _batches(
     drop_zero: bool,
 ) -> Iterator[pa.Table]:
     ids, start_ns, dur_ns = (_column(parts, name).to_numpy() for name in ("event_id", "start_ns", "dur_ns"))
-    dur_ns = _with_ends(ids, dur_ns, ended)
     thread_id = _thread_ids(_column(parts, "pid"), _column(parts, "tid"), threads)
     columns = {name: _column(parts, name) for name in _PLAIN_COLUMNS}
     calls = _by_text(columns["category"], lambda category: category in _CALLS)
     order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
+    if _may_be_open(parts, order, thread_id, start_ns, dur_ns, columns["category"]) and len(frames := ended()):
+        dur_ns = _with_ends(ids, dur_ns, frames)
+        order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
     if drop_zero:
         order = order[start_ns[order] != 0]
     plain = _by_text(columns["name"], lambda name: name is not None and _RUNTIME_CALL.match(name) is not None)
@@ -151,9 +155,24 @@ def _thread_ids(pids: Any, tids: Any, threads: Sequence[Thread]) -> npt.NDArray[
     return found
 
 
+def _may_be_open(
+    parts: Sequence[pq.ParquetFile],
+    order: Int,
+    thread_id: npt.NDArray[np.int32],
+    start_ns: Int,
+    dur_ns: Int,
+    categories: Any,
+) -> bool:
+    """Return whether there are Python frames that do not lie in what called them, as `has_open_frames.sql` asks."""
+    is_frame = _by_text(categories, lambda category: category == "python")[_codes(categories)] == 1
+    frames = order[is_frame[order]]
+    if not len(frames):
+        return False
+    ids, callers = (pc.fill_null(_column(parts, name), NONE).to_numpy() for name in ("frame_id", "caller_id"))
+    return not frames_lie_in_callers(frames, thread_id, (start_ns, dur_ns, ids, callers))
+
+
 def _with_ends(ids: Int, dur_ns: Int, ended: pa.Table) -> Int:
-    if not len(ended):
-        return dur_ns
     dur_ns = dur_ns.copy()
     order = np.argsort(ids, kind="stable")
     dur_ns[order[np.searchsorted(ids, ended.column("event_id").to_numpy(), sorter=order)]] = ended.column(
