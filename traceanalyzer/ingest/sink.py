@@ -154,7 +154,7 @@ def _coded_schema(schema: pa.Schema, given: pa.Schema) -> pa.Schema:
 
 def _recoded(column: Any) -> Any:
     """Return coded texts with a list of those that there are, in the order in which they come, as texts are written."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     used = whole.indices.dictionary_encode()
     return pa.DictionaryArray.from_arrays(used.indices, whole.dictionary.take(used.dictionary))
 
@@ -179,7 +179,9 @@ class TraceSink:
     def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
         given = rows.schema
-        schema = self._writers[table].schema if table in self._writers else _coded_schema(self.schema(table), given)
+        schema: Any = (
+            self._writers[table].schema if table in self._writers else _coded_schema(self.schema(table), given)
+        )
         columns = []
         for field in schema:
             if field.name not in given.names:

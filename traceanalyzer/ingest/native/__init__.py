@@ -193,7 +193,12 @@ def frames_lie_in_callers(
     if library is None:
         return False
     stack = np.empty(2 * len(rows), np.int64)
-    arrays = [np.ascontiguousarray(rows), np.ascontiguousarray(thread_id), *map(np.ascontiguousarray, columns), stack]
+    arrays: list[NDArray[Any]] = [
+        np.ascontiguousarray(rows),
+        np.ascontiguousarray(thread_id),
+        *map(np.ascontiguousarray, columns),
+        stack,
+    ]
     rows_at, *others = (array.ctypes.data for array in arrays)
     return bool(library.frames_lie_in_callers(rows_at, len(rows), *others))
 

@@ -58,8 +58,8 @@ def sorted_slices(
 ) -> Iterator[pa.Table] | None:
     """Return the host slices of parts of a trace, batch by batch; None where they are too many.
 
-    `ended` finds the durations of Python frames that were left open, and is called where some may be. A column `name_hash`
-    has the hashes of the names.
+    `ended` finds the durations of Python frames that were left open, and is called where some may be. A column
+    `name_hash` has the hashes of the names.
     """
     parts = [_opened(path) for path in files]
     pids, tids = ({thread[at]: None for thread in threads} for at in (1, 2))
