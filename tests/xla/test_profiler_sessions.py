@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from xspace import PlaneMaker, space
+from xspace import MS, START_NS, PlaneMaker, block_field, space
 
 from traceanalyzer.discovery import discover, find_run
+from traceanalyzer.run import open_run
 
 NEW, OLD = "2026_11_27_06_45_15", "2026_11_26_23_59_59"
 
@@ -96,3 +97,14 @@ def test_of_each_rank_the_newest_recording_is_read(tmp_path: Path) -> None:
     assert {source.parent.name for source, _ in discover(tmp_path).sources} == {NEW}
     (note,) = find_run([tmp_path]).set_aside
     assert "holds 4 recordings; the newest of each rank is read" in note.what
+
+
+@pytest.mark.parametrize("hosts", [("node1", "node2"), ("node1", "node1")])
+def test_hosts_whose_clocks_differ_are_no_recordings_of_one_process(tmp_path: Path, hosts: tuple[str, str]) -> None:
+    for place, (name, host) in enumerate(zip(("first", "second"), hosts, strict=True)):
+        gpu = PlaneMaker("/device:GPU:0").line(13, "Stream #13(Compute)", [(0, 5 * MS, "fusion", {})])
+        content = space(gpu, start_ns=START_NS + place * 3 * 10**9, more=block_field(4, host))
+        (tmp_path / f"{name}.xplane.pb").write_bytes(content)
+    with open_run(tmp_path, store=tmp_path / "store", attribution=False) as run:
+        counts = run.sql("SELECT recording_count, known_by FROM recordings").fetchall()
+    assert counts == ([(1, None)] * 2 if len(set(hosts)) == 2 else [(2, "times")] * 2)

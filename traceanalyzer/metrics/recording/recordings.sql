@@ -2,8 +2,8 @@
 --
 -- Traces are recordings of one rank if they have the same rank; if neither has one and both files have the name that
 -- PyTorch's trace handler gives to one process (HOST_PID.TIME.pt.trace.json); or if none has a rank, they show work of
--- the same devices, or without any the threads of the same processes, and never at the same time. Times before 2001
--- count from the start of a machine, and say nothing.
+-- the same devices of one machine, or without any the threads of the same processes, and never at the same time. Times
+-- before 2001 count from the start of a machine, and say nothing.
 --
 -- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
@@ -36,7 +36,7 @@ named AS (
         count(*) OVER (PARTITION BY traces.path) AS processes_of_file,
         traces.first_ns > 1000000000000000000 AS is_dated,
         nullif(regexp_extract(traces.trace, '^(.*_[0-9]+)[.][0-9]{10,20}([.]pt)?[.]trace[.]json', 1), '') AS process,
-        worked.devices
+        worked.devices || coalesce(' of ' || traces.host, '') AS devices
     FROM canonical.traces
     LEFT JOIN worked ON worked.trace_id = traces.trace_id
 ),
