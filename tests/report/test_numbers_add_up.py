@@ -18,6 +18,7 @@ from traceanalyzer.diagnosis.shares import unexplained_rest
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
+from tracesim import simulate_job
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 _NOT_FOR_PEOPLE = re.compile(
@@ -80,6 +81,19 @@ def test_a_number_of_a_rank_is_said_to_be_the_ranks() -> None:
 def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:
     with open_run(SAMPLES / name, store=tmp_path) as run:
         check(run.diagnose(settings=NO_SETTINGS))
+
+
+@pytest.mark.check
+def test_what_a_finding_saves_that_owns_no_time_is_not_unexplained_too(tmp_path: Path) -> None:
+    """The host is late throughout and hides the loader: the finding about the loader owns no wait, and saves one."""
+    job = {"ranks": 2, "kernels": 200, "kernel_us": 10, "host_us": 20, "comm_us": 3000}
+    simulate_job(job).write_kineto(tmp_path / "run")
+    with open_run(tmp_path / "run", store=tmp_path / "store") as run:
+        diagnosis = run.diagnose(settings=NO_SETTINGS)
+    (finding,) = diagnosis.findings
+    assert not finding.owned_buckets and finding.run_saving_share is not None
+    assert unexplained_rest(diagnosis).gone == pytest.approx(finding.run_saving_share, rel=0.01)
+    check(diagnosis)
 
 
 @pytest.mark.check

@@ -85,13 +85,16 @@ def _is_of(plan: FixPlan, trace: str, device: int) -> bool:
 
 
 def _share(plan: FixPlan, owned: Mapping[str, Mapping[str, int]]) -> float:
-    """Return what a plan saves up to its first fix that makes kernels shorter: behind it, waits take their place."""
+    """Return what a plan saves up to its first fix that makes kernels shorter: behind it, waits take their place.
+
+    A fix that owns no time saves waits, unless the kernels that it makes shorter may be owned by another one.
+    """
+    shortens = {rule: any(bucket.startswith(COMPUTE) for bucket in buckets) for rule, buckets in owned.items()}
     saved_ns = 0
     for fix in plan.fixes:
-        buckets = owned.get(fix.rule, {})
-        if any(bucket.startswith(COMPUTE) for bucket in buckets):
+        if shortens.get(fix.rule):
             break
-        saved_ns += fix.saving_ns if buckets else 0
+        saved_ns += fix.saving_ns if owned.get(fix.rule) or not any(shortens.values()) else 0
     return saved_ns / max(plan.window_ns, 1)
 
 
