@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,43 @@ def test_stages_are_compared_though_batched_messages_name_no_peer(scales: tuple[
     }
     (told,), (found,) = (of(diagnosed(tables), rule) for tables in (named, named | batched))
     assert found.saving_share == pytest.approx(told.saving_share, rel=0.2)
+
+
+def kernel(us: int) -> dict[str, Any]:
+    return {"kernel": {"us": us}}
+
+
+def of_expert(us: int) -> list[dict[str, Any]]:
+    exchange = {"comm": {"op": "all_to_all", "us": 300}}
+    return [{"repeat": 4, "do": [*[kernel(80)] * 6, exchange, *[kernel(us)] * 5, exchange]}]
+
+
+def of_stage(number: int) -> list[dict[str, Any]]:
+    other = 1 - number
+    send, receive = {"send": {"to": other, "us": 20}}, {"recv": {"from": other, "us": 20}}
+    forward = [receive, kernel(1000)] if number else [kernel(1000), send]
+    backward = [kernel(2000), send] if number else [receive, kernel(2000)]
+    return [{"repeat": 4, "do": forward}, {"repeat": 4, "do": backward}]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("framework", ["vllm", "pytorch"])
+@pytest.mark.parametrize(
+    ("rule", "programs"),
+    [
+        ("pp-bubble", [of_stage(number) for number in (0, 1)]),
+        ("moe-expert-imbalance", [of_expert(us) for us in (80, 80, 168, 80)]),
+    ],
+)
+def test_fixes_are_of_a_program_that_serves_or_of_one_that_trains(
+    rule: str, programs: Sequence[object], framework: str
+) -> None:
+    job = {"ranks": len(programs), "steps": 6, "programs": programs}
+    tables = simulate_job(job).canonical_tables()
+    traces = tables["traces"]
+    at = traces.schema.get_field_index("framework")
+    tables["traces"] = traces.set_column(at, traces.schema.field(at), pa.array([framework] * len(traces)))
+    (finding,) = of(diagnosed(tables), rule)
+    code = " ".join(str(fix.code) for fix in finding.fixes)
+    assert ("vllm serve" in code) == (framework == "vllm")
+    assert bool(re.search("Megatron|loss", code)) == (framework == "pytorch")
