@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import rewritten_trace as rewritten
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ from self_check import closing
 
 from traceanalyzer.cli import cli
 from traceanalyzer.comparison.loading import diff
+from traceanalyzer.ingest.sink import marks_in
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks import Selection
 from traceanalyzer.run import open_run
@@ -338,3 +340,24 @@ def test_as_much_is_sure_of_a_saving_whether_a_program_was_recorded_once_or_twic
         sure.append([re.findall(r"Only (.*?) is sure", messages[rule]) for rule in ("host-stalls", "sync-in-step")])
     assert sure[0] == sure[1]
     assert len(sure[0][0]) == 1  # what the compute stream was waiting for is open
+
+
+@pytest.mark.check
+def test_the_content_of_a_large_trace_is_known_again(tmp_path: Path) -> None:
+    """Several threads write tables of so many events; a file that is given twice counts once by what they hold."""
+    device = '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 5, "args": {"stream": 7}}'
+    values = '"Bytes": 512, "Total Allocated": 1, "Total Reserved": 1, "Device Type": 1, "Device Id": 0'
+    marks = (
+        f'{{"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": {at % 5}, "ts": {at}, "args": {{"Addr": {at}, '
+        f'{values}}}}}, {{"ph": "s", "id": {at}, "cat": "ac2g", "name": "ac2g", "pid": 1, "tid": {at % 5}, "ts": {at}}}'
+        for at in range(150_000)
+    )
+    text = '{"schemaVersion": 1, "traceEvents": [' + ",\n".join((device, *marks)) + "]}"
+    path = tmp_path / "rank0.json"
+    path.write_text(text)
+    contents = set()
+    for number in range(3):
+        with open_run(path, store=tmp_path / f"store{number}", attribution=False) as run:
+            content, _ = marks_in(pq.read_schema(run.traces[0].folder / "traces.parquet").metadata)
+            contents.add(content)
+    assert len(contents) == 1

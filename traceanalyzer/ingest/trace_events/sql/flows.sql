@@ -13,4 +13,5 @@ SELECT
 FROM read_parquet($other) AS points
 LEFT JOIN threads ON threads.pid IS NOT DISTINCT FROM points.pid AND threads.tid IS NOT DISTINCT FROM points.tid
 WHERE phase IN ('s', 't', 'f')
-    OR (phase = 'X' AND id IS NOT NULL AND (flow_in OR flow_out));
+    OR (phase = 'X' AND id IS NOT NULL AND (flow_in OR flow_out))
+ORDER BY event_id;

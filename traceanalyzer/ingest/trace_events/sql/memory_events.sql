@@ -29,4 +29,5 @@ SELECT
         + is_lost(known."Total Reserved", reserved_bytes) + is_lost(known."Device Type", device_type)
         + is_lost(known."Device Id", device) AS lost
 FROM parsed
-JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid;
+JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid
+ORDER BY event_id;
