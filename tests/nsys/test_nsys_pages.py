@@ -19,6 +19,10 @@ from traceanalyzer.ingest.nsys.pages import page_batches, stored_table
 from traceanalyzer.ingest.nsys.source import SqliteSource
 
 METRICS = "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER, metricId INTEGER, value REAL)"
+DEFAULTS = METRICS.replace("metricId INTEGER", "metricId INTEGER DEFAULT 7").replace(
+    "value REAL", "value REAL DEFAULT 1.5"
+)
+LATER = "ALTER TABLE GPU_METRICS ADD COLUMN value REAL DEFAULT 4.5"
 ALL = "timestamp, typeId, metricId, value"
 STRINGS = "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
 NVTX = "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER, text TEXT, binaryData BLOB)"
@@ -121,7 +125,9 @@ def read_bytes() -> int:
 
 
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
-@pytest.mark.parametrize(("create", "rows"), [(METRICS, numbers), (STRINGS, texts), (NVTX, ranges)])
+@pytest.mark.parametrize(
+    ("create", "rows"), [(METRICS, numbers), (DEFAULTS, numbers), (STRINGS, texts), (NVTX, ranges)]
+)
 def test_pages_give_what_sqlite_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page_size: int, create: str, rows: Any
 ) -> None:
@@ -139,6 +145,7 @@ def test_pages_give_what_sqlite_reads(
         (METRICS, [(1, 2, 3, 4.5)] * 20_000 + [("late", 2, 3, 4.5)], "", ""),
         (METRICS.replace("INTEGER", "REAL"), [(1, 2, 3, 4.5)], "", ""),
         (METRICS, [(1, 2, 3, 4.5)], "", "ALTER TABLE GPU_METRICS ADD COLUMN note TEXT"),
+        (METRICS.replace(", value REAL", ""), [(1, 2, 3)] * 2_000, "", LATER),
         (METRICS, [(9, 2, 3, 4.5), (1, 2, 3, 4.5)], "", f"CREATE INDEX i ON GPU_METRICS ({ALL})"),
         (METRICS + " WITHOUT ROWID", [(9, 2, 3, 4.5), (1, 2, 3, 4.5)], "", ""),
         (STRINGS, [(1, "one"), (2, "two")], "PRAGMA encoding = 'UTF-16le'", ""),

@@ -23,7 +23,7 @@ _HEADER = struct.Struct(">16xH2xB7xI24xI40x")
 _UTF_8 = 1
 _INTEGER, _REAL, _BYTES, _ROW_ID, _NOTHING = range(5)
 _TYPES: dict[int, pa.DataType] = {_INTEGER: pa.int64(), _REAL: pa.float64(), _BYTES: pa.binary(), _ROW_ID: pa.int64()}
-_FIELDS = "SELECT name, type, dflt_value, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid"
+_FIELDS = "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid"
 # With an index SQLite may find the columns there, in another order.
 _ROOT = """
 SELECT rootpage, sql
@@ -52,16 +52,17 @@ def stored_table(connection: sqlite3.Connection, layout: TableLayout, columns: S
         roots = connection.execute(_ROOT, (layout.stored_name,)).fetchall()
     except sqlite3.DatabaseError:
         return None
-    if len(roots) != 1 or any(default is not None or hidden for _, _, default, _, hidden in fields):
+    # A row that lacks the last fields, whose values are defaults, is found when it is read.
+    if len(roots) != 1 or any(hidden for *_, hidden in fields):
         return None
     ((root, text),) = roots
     names = [name.decode("utf-8", "replace") for name, *_ in fields]
     types = {column.name: column.type for column in layout.table.columns}
     kinds, places = [_NOTHING] * len(fields), []
-    keys = sum(key > 0 for *_, key, _ in fields)
+    keys = sum(key > 0 for _, _, key, _ in fields)
     for column in columns:
         place = names.index(layout.stored[column])
-        declared, key = fields[place][1].upper(), fields[place][3]
+        declared, key = fields[place][1].upper(), fields[place][2]
         if key and (keys > 1 or declared != b"INTEGER" or b"DESC" in text.upper() or types[column] != "int"):
             return None
         is_real = b"INT" not in declared and any(word in declared for word in (b"REAL", b"FLOA", b"DOUB"))
