@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Set
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, Finding, FixPlan, HostLedger, RunLedger
@@ -72,9 +73,27 @@ def unexplained_rest(diagnosis: Diagnosis) -> UnexplainedRest:
 
 def _saved_waits(diagnosis: Diagnosis) -> float:
     """Return the share of time without compute that fixes save: of the run, or of the device that saves least."""
-    owned = {finding.rule: finding.owned_buckets for finding in reversed(diagnosis.findings)}
+    findings = {finding.rule: finding for finding in reversed(diagnosis.findings)}
+    shortening = {
+        rule
+        for rule, finding in findings.items()
+        if any(bucket.startswith(COMPUTE) for bucket in finding.owned_buckets)
+    }
+    # A fix that owns no time saves waits, unless the kernels that it makes shorter may be owned by another one.
+    waiting = {
+        rule
+        for rule, finding in findings.items()
+        if finding.owned_buckets or (finding.owned_ns == 0 and not shortening)
+    }
     shares = [
-        max((_share(plan, owned) for plan in diagnosis.plans if _is_of(plan, ledger.trace, ledger.device)), default=0.0)
+        max(
+            (
+                _share(plan, shortening, waiting)
+                for plan in diagnosis.plans
+                if _is_of(plan, ledger.trace, ledger.device)
+            ),
+            default=0.0,
+        )
         for ledger in diagnosis.ledgers
     ]
     return min(shares, default=0.0)
@@ -84,18 +103,10 @@ def _is_of(plan: FixPlan, trace: str, device: int) -> bool:
     return plan.trace is None or (plan.trace, plan.device) == (trace, device)
 
 
-def _share(plan: FixPlan, owned: Mapping[str, Mapping[str, int]]) -> float:
-    """Return what a plan saves up to its first fix that makes kernels shorter: behind it, waits take their place.
-
-    A fix that owns no time saves waits, unless the kernels that it makes shorter may be owned by another one.
-    """
-    shortens = {rule: any(bucket.startswith(COMPUTE) for bucket in buckets) for rule, buckets in owned.items()}
-    saved_ns = 0
-    for fix in plan.fixes:
-        if shortens.get(fix.rule):
-            break
-        saved_ns += fix.saving_ns if owned.get(fix.rule) or not any(shortens.values()) else 0
-    return saved_ns / max(plan.window_ns, 1)
+def _share(plan: FixPlan, shortening: Set[str], waiting: Set[str]) -> float:
+    """Return what a plan saves up to its first fix that makes kernels shorter: behind it, waits take their place."""
+    ahead = itertools.takewhile(lambda fix: fix.rule not in shortening, plan.fixes)
+    return sum(fix.saving_ns for fix in ahead if fix.rule in waiting) / max(plan.window_ns, 1)
 
 
 def compute_share(ledger: DeviceLedger | RunLedger) -> float:
