@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.screens.rule import explanation_sections
 from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
-from traceanalyzer.rules.authoring.testing import open_fixture, run_rule_tests
+from traceanalyzer.rules.authoring.testing import RuleTestResult, open_fixture, run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
 from traceanalyzer.rules.rule_file.model import Claims, Rule
@@ -26,6 +26,11 @@ from traceanalyzer.rules.rule_set.loading import lint, load_rules, read_rules, r
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}
+
+
+def run_rule_tests(rules: Sequence[Rule]) -> list[RuleTestResult]:
+    """Return the result of every inline test of the rules, in their order."""
+    return [run_rule_test(rule, test) for rule in rules for test in rule.tests]
 
 
 def explained(rule: str, sim: Mapping[str, object]) -> Explanation:

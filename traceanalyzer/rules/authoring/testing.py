@@ -227,11 +227,6 @@ class RuleTestResult(Struct, frozen=True):
         return not self.failures
 
 
-def run_rule_tests(rules: Sequence[Rule]) -> list[RuleTestResult]:
-    """Return the result of every inline test of the rules, in their order."""
-    return [run_rule_test(rule, test) for rule in rules for test in rule.tests]
-
-
 def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
     """Return the result of one inline test."""
     row: Mapping[str, Any] = {}
