@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from traceanalyzer.rules.diagnosis.explaining import Explanation
     from traceanalyzer.settings.settings import Settings, SettingsFile
 
-
 _TRACES_SHOWN = """
 SELECT
     trace, rank, format, framework, event_count,
@@ -196,8 +195,7 @@ class Run:
         from traceanalyzer.opening.deriving import diagnosis_key, keep_diagnosis, kept_diagnosis
 
         project = self._project(settings)
-        store = Store(self.store)
-        opening = opening or Opening()
+        store, opening = Store(self.store), opening or Opening()
         tables = (self.root, self.traces, self.derived, self.ncu_tables, self.captures)
         asked = diagnosis_key(tables, project, rule_paths, params or {}, opening)
         diagnosis = kept_diagnosis(store, asked)
@@ -233,10 +231,9 @@ class Run:
             diagnosis = diagnose(
                 connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
             )
-            uses = flops.flops_uses_in(connection, sum(trace.event_count for trace in diagnosis.traces), compute_shared)
-            diagnosis = replace(diagnosis, flops=tuple(uses))
-        options = self.found.options
-        if options.steps is not None:
+            event_count = sum(trace.event_count for trace in diagnosis.traces)
+            diagnosis = replace(diagnosis, flops=tuple(flops.flops_uses_in(connection, event_count, compute_shared)))
+        if (options := self.found.options).steps is not None:
             chosen = Override("steps", None, f"{options.steps_words} alone", None, None, "--step")
             diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis

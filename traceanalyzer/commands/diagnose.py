@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -182,16 +182,18 @@ def diagnose(
             with written(file) as stream:
                 write(also_format, stream)
         # The line about progress ends before the report begins.
-        text = io.StringIO()
-        if brief:
-            text.writelines(f"{line}\n" for line in brief_lines(diagnosis))
-        else:
-            write(format_, text)
+        text = "".join(f"{line}\n" for line in brief_lines(diagnosis)) if brief else _text(write, format_)
     with written(output) as stream:
         if format_ != "terminal":
             become_utf8(stream)
-        stream.write(text.getvalue())
+        stream.write(text)
     click.get_current_context().exit(_exit_code(diagnosis, lacking, fail_on, gate))
+
+
+def _text(write: Callable[[str, TextIO], object], format_: str) -> str:
+    text = io.StringIO()
+    write(format_, text)
+    return text.getvalue()
 
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:

@@ -84,8 +84,8 @@ def _stated_ranks(names: Sequence[str]) -> dict[int, int | None]:
     ranks: dict[int, int | None] = {}
     for index, places in found.items():
         # Of several places in a job, the one that differs between the names.
-        told = places if len(places) == 1 else [word for word in places if len(values[word]) > 1]
-        ranks[index] = places[next(iter(told))] if len(told) == 1 else None
+        differing = [word for word in places if len(places) == 1 or len(values[word]) > 1]
+        ranks[index] = places[differing[0]] if len(differing) == 1 else None
     is_of_job = {index: _OF_JOB in places for index, places in found.items()}
     holders = Counter((is_of_job[index], rank) for index, rank in ranks.items())
     replicas: dict[int | None, set[str]] = defaultdict(set)
