@@ -27,7 +27,8 @@ def drawn(count: int, waiting: int, copy_ends: int | None = None) -> Drawn:
 def waits(told: Drawn) -> list[tuple[int, int]]:
     """Return how often the host waits, and for how long at most."""
     return told.rows(
-        "SELECT count(*), coalesce(max(removable_ns) // 1000, 0) FROM attribution.lead_events WHERE cause = 'host.sync'"
+        "SELECT count(*), coalesce(max(removable_ns) // 1000, 0) "
+        "FROM attribution.replay_events WHERE cause = 'host.sync'"
     )
 
 

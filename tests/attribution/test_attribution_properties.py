@@ -118,7 +118,7 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
     timeline: tuple[str, str], data: st.DataObject
 ) -> None:
     found = derive(tables(*timeline))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
+    bounds = Bounds.of_tables(found["windows"], found["replay_events"], found["replay_costs"], found["replay_needs"])
     causes = sorted(bounds.causes(0, 0))
     fewer = frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset()
     more = fewer | (frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset())

@@ -251,7 +251,7 @@ def scan_of(matches: list[int]) -> Scan:
         events=ScanEvents(
             is_op=none == NO_ROW,
             host_slack_ns=none * 0,
-            lead_limit_ns=np.full(len(matches), NO_LIMIT),
+            shift_limit_ns=np.full(len(matches), NO_LIMIT),
             pred1=none,
             pred1_slack_ns=np.full(len(matches), NO_LIMIT),
             pred2=none,
@@ -281,7 +281,7 @@ def test_ranks_that_issue_in_different_order_do_not_wait_for_ever() -> None:
     points = run.sync_points.points()
     assert points.first.tolist() == [0, 2, 4]
     assert points.position[2:].tolist() == [2, 2]
-    assert run.leads([WhatIf(), WhatIf()]) == [None, None]
+    assert run.shifts([WhatIf(), WhatIf()]) == [None, None]
 
 
 def test_a_collective_that_some_rank_has_outside_its_scan_is_no_meeting() -> None:

@@ -120,9 +120,9 @@ ONE_CALL = "11 0 runtime cudaStreamWaitEvent 100 102"
 TWO_CALLS = f"{ONE_CALL}\n    12 0 runtime cudaStreamWaitEvent 110 112"
 MAY_WAIT = """
     SELECT waiting.op_id, awaited.op_id
-    FROM attribution.lead_needs AS needs
-    JOIN attribution.lead_events AS waiting USING (trace_id, device, position)
-    JOIN attribution.lead_events AS awaited
+    FROM attribution.replay_needs AS needs
+    JOIN attribution.replay_events AS waiting USING (trace_id, device, position)
+    JOIN attribution.replay_events AS awaited
       ON awaited.trace_id = needs.trace_id
       AND awaited.device = needs.device
       AND awaited.position = needs.before_position
@@ -186,7 +186,7 @@ CHAIN_OPS = """
     96 7      kernel 206   300 6
     97 40     kernel 208   300 7
 """
-WAITS = "SELECT op_id, pred2_position IS NOT NULL FROM attribution.lead_events WHERE op_id > 95 ORDER BY op_id"
+WAITS = "SELECT op_id, pred2_position IS NOT NULL FROM attribution.replay_events WHERE op_id > 95 ORDER BY op_id"
 RECORDED = "call stream wait_on_stream wait_on_call\n"
 
 
@@ -262,9 +262,9 @@ def test_which_event_a_host_found_done_stays_open_where_it_was_not_recorded(
     )
     needs = """
         SELECT awaited.op_id
-        FROM attribution.lead_events AS call
-        LEFT JOIN attribution.lead_needs AS maybe ON maybe.position = call.position AND NOT maybe.sure
-        JOIN attribution.lead_events AS awaited ON awaited.position = {}
+        FROM attribution.replay_events AS call
+        LEFT JOIN attribution.replay_needs AS maybe ON maybe.position = call.position AND NOT maybe.sure
+        JOIN attribution.replay_events AS awaited ON awaited.position = {}
         WHERE call.op_id IS NULL
     """
     assert drawn.rows(needs.format("call.pred1_position")) == [(op,) for op in surely_for]

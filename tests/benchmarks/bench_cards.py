@@ -5,7 +5,7 @@
 Each rank has so many collectives, 24 of 25 within a group of eight and one with the same ranks of all groups; each size
 is a process of its own. A wave is four what-ifs that change something on every rank. What ranks send is made of one
 template with different waits, and their second pass says that all leads are right: reduced rank itself is timed by
-bench_scale.py, and compared with the scan of all events by tests/bounds/test_contracted_run.py.
+bench_scale.py, and compared with the scan of all events by tests/bounds/test_reduced_run.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.scan import WhatIf
-from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
+from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrived, RankCalls, ReducedCalls, SyncPoints
 
 GROUP = 8
 OF_ALL_EVERY = 25
@@ -59,12 +59,12 @@ class TemplateScans(RankScans):
         before = row - 1 - np.arange(PREDECESSORS)[None, :, None]
         slack = np.cumsum(draw.integers(0, LEAD_NS, (count, PREDECESSORS, 1)), axis=1)
         limit = np.cumsum(draw.integers(0, LEAD_NS, (count, 1)), axis=0)
-        self.one = Arrivals(limit, before.astype(np.int32), slack, np.zeros((count, 1), np.int64))
+        self.one = ReducedCalls(limit, before.astype(np.int32), slack, np.zeros((count, 1), np.int64))
 
-    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
+    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
         """Return the template for each rank."""
         for item in asked:
-            yield Arrivals(*(np.repeat(array, len(item.what_ifs), axis=-1) for array in self.one.arrays))
+            yield ReducedCalls(*(np.repeat(array, len(item.what_ifs), axis=-1) for array in self.one.arrays))
 
     def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
         """Return how each rank arrives, as its reduced rank has it."""
@@ -77,7 +77,7 @@ class TemplateScans(RankScans):
             yield Arrived(begun, np.full(begun.shape, -1, np.int32))
 
 
-def sent_kb(calls: RankCalls, arrivals: Arrivals) -> float:
+def sent_kb(calls: RankCalls, arrivals: ReducedCalls) -> float:
     """Return what a rank sends for its meetings and one what-if, as Parquet."""
     columns = {name: getattr(calls, name) for name in RankCalls.__struct_fields__}
     columns |= {f"of_{at}": array.reshape(len(array), -1)[:, :1].ravel() for at, array in enumerate(arrivals.arrays)}
@@ -110,7 +110,7 @@ def measure(ranks: int, count: int) -> dict[str, float]:
     started = time.process_time()
     asked = [[WhatIf(frozenset({f"cause {number}"}))] * ranks for number in range(SCENARIOS)]
     ends = np.concatenate([run.sync_points.first[:-1], run.sync_points.first[1:] - 1])
-    found = run.leads(asked, ends)
+    found = run.shifts(asked, ends)
     assert run.sync_points.count == ranks * count
     assert not found.off_ns.any()
     return {
@@ -133,7 +133,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(*options.measure)))
         return
-    print(f"Coordinator of contracted ranks, {SCENARIOS} what-ifs a wave ({machine()})\n")
+    print(f"Coordinator of reduced ranks, {SCENARIOS} what-ifs a wave ({machine()})\n")
     print(
         "| ranks | calls a rank | order s | wave s | peak MB | KB a rank, one what-if |\n"
         "|---:|---:|---:|---:|---:|---:|"

@@ -156,8 +156,8 @@ id thread category name                 start end
 BEHIND_EVENT = "id stream kind start end launch\n90 7 kernel 10 107 1\n91 7 kernel 108 300 3\n92 7 kernel 301 310 5"
 AWAITED = """
 SELECT waited.op_id
-FROM attribution.lead_events AS call
-JOIN attribution.lead_events AS waited ON waited.position = call.pred1_position
+FROM attribution.replay_events AS call
+JOIN attribution.replay_events AS waited ON waited.position = call.pred1_position
 WHERE call.op_id IS NULL
 """
 

@@ -1,4 +1,4 @@
-"""The replay: the library gives what the plain pass gives, and both what the definition of a lead gives."""
+"""The replay: the library gives what the plain pass gives, and both what the definition of a shift gives."""
 
 from __future__ import annotations
 
@@ -72,18 +72,20 @@ def test_the_library_gives_what_the_plain_pass_gives(run: Any) -> None:
     assert found == replayed(run, kernel._plain)
 
 
-def lead(events: ScanEvents, changes: Changes, at: int) -> tuple[int, int]:
-    """Return the leads of the host after an event and of the event's end, as the definition has them."""
-    host = (lead(events, changes, at - 1)[0] if at else 0) + int(changes.host_gain_ns[at])
+def shift(events: ScanEvents, changes: Changes, at: int) -> tuple[int, int]:
+    """Return the shifts of the host after an event and of the event's end, as the definition has them."""
+    host = (shift(events, changes, at - 1)[0] if at else 0) + int(changes.host_gain_ns[at])
     needs = [(events.pred1[at], events.pred1_slack_ns[at]), (events.pred2[at], events.pred2_slack_ns[at])]
     if not events.is_op[at]:
-        ready = [host + int(events.explained_wait_ns[at]), int(events.lead_limit_ns[at])]
-        ready += [lead(events, changes, int(p))[1] + int(slack) for p, slack in needs[:1] if p != NO_ROW]
+        ready = [host + int(events.explained_wait_ns[at]), int(events.shift_limit_ns[at])]
+        ready += [shift(events, changes, int(p))[1] + int(slack) for p, slack in needs[:1] if p != NO_ROW]
         host = host if changes.wait_removed[at] else min(ready)
-        return host, max([host, *(lead(events, changes, int(p))[1] for p, _ in needs[1:] if p != NO_ROW)])
-    awaited = [(lead(events, changes, int(p))[1], int(slack)) for p, slack in [*needs, *events.more[at]] if p != NO_ROW]
+        return host, max([host, *(shift(events, changes, int(p))[1] for p, _ in needs[1:] if p != NO_ROW)])
+    awaited = [
+        (shift(events, changes, int(p))[1], int(slack)) for p, slack in [*needs, *events.more[at]] if p != NO_ROW
+    ]
     awaited += [(host, int(events.host_slack_ns[at]))] if events.host_slack_ns[at] < NO_LIMIT else []
-    least = min([int(events.lead_limit_ns[at]), *(one + slack for one, slack in awaited)])
+    least = min([int(events.shift_limit_ns[at]), *(one + slack for one, slack in awaited)])
     start = min(least, max([0, *(one for one, _ in awaited)])) + int(changes.earlier_ns[at])
     return host, start + int(changes.shorter_ns[at])
 
@@ -93,5 +95,5 @@ def lead(events: ScanEvents, changes: Changes, at: int) -> tuple[int, int]:
 def test_each_event_has_the_lead_that_the_definition_gives_it(device: tuple[ScanEvents, Changes | None]) -> None:
     events, changes = device
     if changes is not None:
-        expected = [lead(events, changes, at)[1] for at in range(events.count)]
+        expected = [shift(events, changes, at)[1] for at in range(events.count)]
         assert kernel.replay_alone(events, changes).tolist() == expected

@@ -62,7 +62,7 @@ def test_metrics_list_and_show_name_the_table_and_who_can_read_it(capsys: pytest
     assert all(f"  {column.name} " in shown for column in BOUND.columns)
 
 
-@pytest.mark.parametrize("table", ["ledger_rows", "windows", "gpu_ops", "attribution.lead_events"])
+@pytest.mark.parametrize("table", ["ledger_rows", "windows", "gpu_ops", "attribution.replay_events"])
 def test_metrics_show_names_the_tables_below_the_metrics(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", "show", table]) == 0
     assert "trace_id" in capsys.readouterr().out

@@ -14,6 +14,11 @@ RETIRED = {
     "keeper": "store",
     "lateness": "launch delay",
     "lead scan": "replay",
+    "lead_costs": "replay_costs",
+    "lead_events": "replay_events",
+    "lead_limit": "shift_limit",
+    "lead_needs": "replay_needs",
+    "leads_in": "runs_in",
     "lead_scan": "replay",
     "loader_takes": "batch fetches",
 }

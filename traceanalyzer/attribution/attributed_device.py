@@ -24,7 +24,7 @@ from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching_collectives import CommWaits
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
-from traceanalyzer.attribution.replay.events import LeadEvents, build_lead_events
+from traceanalyzer.attribution.replay.events import ReplayEvents, build_replay_events
 from traceanalyzer.attribution.steps.steps import (
     DeviceStep,
     check_chosen,
@@ -145,7 +145,7 @@ class StepPieces(Struct, frozen=True):
 
 
 class AttributedDevice(Struct, frozen=True):
-    """One device of one trace with its steps, window, ledger and lead events."""
+    """One device of one trace with its steps, window, ledger and events of the replay."""
 
     trace_id: int
     mode: str
@@ -155,7 +155,7 @@ class AttributedDevice(Struct, frozen=True):
     window: Window
     ledger: LedgerRows
     pieces: StepPieces
-    events: LeadEvents
+    events: ReplayEvents
 
     @property
     def kept(self) -> tuple[DeviceStep, ...]:
@@ -223,7 +223,7 @@ def attribute_trace(
         needs = find_dependencies(con, trace_id, ops, calls, begins)
         queue = find_full_queue(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue.waited, window.start)
-        events = build_lead_events(ops, needs, timelines, calls, takes, ledger, window, queue)
+        events = build_replay_events(ops, needs, timelines, calls, takes, ledger, window, queue)
         yield AttributedDevice(
             trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events
         )

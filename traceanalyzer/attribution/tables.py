@@ -42,7 +42,7 @@ from traceanalyzer.attribution.steps.windows import busiest_stream, copy_time, f
 from traceanalyzer.schema import TableSchema, load_tables, parquet_options
 
 # The tables of attribution with many rows a rank.
-PER_RANK = ("steps", "ledger_rows", "lead_events", "lead_costs", "lead_needs")
+PER_RANK = ("steps", "ledger_rows", "replay_events", "replay_costs", "replay_needs")
 # The canonical tables that attribution reads of each trace.
 READS = frozenset({"devices", "event_args", "gpu_ops", "host_slices", "syncs", "threads", "traces"})
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
@@ -129,7 +129,7 @@ def compute(
 
 
 def _of_bounds(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    named = {name: tables[name] for name in ("windows", "lead_events", "lead_costs", "lead_needs")}
+    named = {name: tables[name] for name in ("windows", "replay_events", "replay_costs", "replay_needs")}
     return {**named, "members": tables["collective_members"], "traces": con.sql(TRACES).to_arrow_table()}
 
 
@@ -175,9 +175,9 @@ def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> 
         "windows": _windows(device),
         "steps": _steps(device),
         "ledger_rows": _ledger_rows(device),
-        "lead_events": _lead_events(device),
-        "lead_costs": _lead_costs(device),
-        "lead_needs": _lead_needs(device),
+        "replay_events": _replay_events(device),
+        "replay_costs": _replay_costs(device),
+        "replay_needs": _replay_needs(device),
     }
     return {name: _table(tables[name], device, part) for name, part in columns.items()}
 
@@ -232,7 +232,7 @@ def _windows(device: AttributedDevice) -> _Columns:
         "first_op_id": [None if window.first_row is None else int(device.ops.op_id[window.first_row])],
         "opening_op_id": [None if window.opening_row is None else int(device.ops.op_id[window.opening_row])],
         "closing_op_id": [None if window.closing_row is None else int(device.ops.op_id[window.closing_row])],
-        "leads_in": [window.host_start is not None],
+        "runs_in": [window.host_start is not None],
         "measure_at_op_id": [None if window.measure_at_row is None else int(device.ops.op_id[window.measure_at_row])],
         "measure_scale": [window.measure_scale],
         "launch_latency_ns": [window.latency],
@@ -287,7 +287,7 @@ def _blame_rank(device: AttributedDevice, rows: Ints) -> Ints:
     return found
 
 
-def _lead_events(device: AttributedDevice) -> _Columns:
+def _replay_events(device: AttributedDevice) -> _Columns:
     events, ops = device.events, device.ops
     is_op = events.op != NO_ROW
     producer = np.where(is_op, ops.producer[events.op].astype(np.int64), NO_ROW)
@@ -299,7 +299,7 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "end_ns": events.end,
         "dur_ns": events.dur,
         "host_slack_ns": optional(events.host_slack, NO_LIMIT),
-        "lead_limit_ns": optional(events.lead_limit, NO_LIMIT),
+        "shift_limit_ns": optional(events.shift_limit, NO_LIMIT),
         "pred1_position": optional(events.pred1),
         "pred1_slack_ns": optional(events.pred1_slack, NO_LIMIT),
         "pred2_position": optional(events.pred2),
@@ -314,12 +314,12 @@ def _lead_events(device: AttributedDevice) -> _Columns:
     }
 
 
-def _lead_costs(device: AttributedDevice) -> _Columns:
+def _replay_costs(device: AttributedDevice) -> _Columns:
     position, code = np.nonzero(device.events.costs)
     return {"position": position, "cause": named(code, HOST), "cost_ns": device.events.costs[position, code]}
 
 
-def _lead_needs(device: AttributedDevice) -> _Columns:
+def _replay_needs(device: AttributedDevice) -> _Columns:
     more = device.events.more
     return {"position": more.position, "before_position": more.before, "slack_ns": more.slack, "sure": more.sure}
 

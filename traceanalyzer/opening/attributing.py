@@ -37,7 +37,7 @@ from traceanalyzer.attribution.replay.device_bounds import (
     WindowSaving,
     scans_in,
 )
-from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived
+from traceanalyzer.attribution.replay.sync_points import Arrived, ReducedCalls
 from traceanalyzer.attribution.run_tables import Owned
 from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute
 from traceanalyzer.errors import TraceAnalyzerError
@@ -327,17 +327,17 @@ class ScansOfWorkers(RankScans):
         """Return how many ns of host and ops the what-ifs take out of each device's window."""
         return self._asked_of_workers("taken", asked)
 
-    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
+    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
         """Return the reduced rank of each scan that is asked."""
-        return self._asked_of_workers("contract", asked)
+        return self._asked_of_workers("reduce_scans", asked)
 
-    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its sync points, given the leads of these."""
-        return self._asked_of_workers("arrivals", asked, leads)
+    def arrivals(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[Arrived]:
+        """Return how each scan that is asked arrives at its sync points, given the shifts of these."""
+        return self._asked_of_workers("arrivals", asked, shifts)
 
-    def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
-        """Return what each device's window, which is all of its scan, loses, given the leads of its sync points."""
-        return self._asked_of_workers("whole_savings", asked, leads)
+    def whole_savings(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[list[int]]:
+        """Return what each device's window, which is all of its scan, loses, given the shifts of its sync points."""
+        return self._asked_of_workers("whole_savings", asked, shifts)
 
     def _asked_of_workers(self, question: str, asked: Sequence[Asked], *more: Sequence[Ints]) -> Iterator[Any]:
         """Yield the answers, in the order of what is asked: by number, so that a share's devices come together."""

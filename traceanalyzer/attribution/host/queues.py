@@ -313,10 +313,10 @@ class LoaderTakes(Struct, frozen=True):
         return is_late
 
     def held_by(self) -> Ints:
-        """Return for each batch the row of the batch whose lead limits its own; NO_ROW for the first.
+        """Return for each batch the row of the batch whose shift limits its own; NO_ROW for the first.
 
         It is the previous late batch of the same worker if there is a rhythm, else the last batch that was ready: it
-        cannot lower the lead of earlier batches.
+        cannot lower the shift of earlier batches.
         """
         waited = self.waited
         at = np.arange(len(waited))

@@ -4,9 +4,9 @@ The state of the thread while the device is idle would mislead: after a synchron
 thread works, and in a launch-bound loop the idle part falls into the launch call, even where other work costs more. So
 each launch delay is spread over the whole stretch of host time since the previous compute launch, in proportion to its
 causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
-longer. The wait also took away the lead that the host lacks afterwards: light causes pass their share on to the wait,
-up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes nothing
-on.
+longer. The wait also took away the time that the host was ahead of the device: light causes pass their share on to the
+wait, up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes
+nothing on.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _compute_launches(ops: DeviceOps, span_start: int) -> _ComputeLaunches:
 
 
 class _Carried(Struct, frozen=True):
-    """For each stretch the wait for the device that took the host's lead, if any."""
+    """For each stretch the wait for the device after which the host was no longer ahead of it, if any."""
 
     found: Flags
     until: Ints  # host time before this instant cost nothing

@@ -1,16 +1,16 @@
 """The replay over all ranks of a run, which meet in collectives: over all events, or over reduced ranks.
 
-Each rank is scanned up to its next collective. The members of a collective leave it together. Their common lead is the
-least, over the members, of the time that a member waited there for the last rank plus the lead with which it now
+Each rank is scanned up to its next collective. The members of a collective leave it together. Their common shift is the
+least, over the members, of the time that a member waited there for the last rank plus the shift with which it now
 arrives: a faster slowest rank helps until the second-slowest rank is last. Only durations are compared, so the ranks'
 clocks need not agree.
 
 Where the events of all ranks are not held, what-ifs are answered in rounds. Each rank reduces its scan to its sync
-points, these alone are passed over in numpy, and each rank then passes over its events with the leads that came out.
-Where it arrives with the leads that were computed, these are what a scan of all events gives. Where it does not, the
+points, these alone are passed over in numpy, and each rank then passes over its events with the shifts that came out.
+Where it arrives with the shifts that were computed, these are what a scan of all events gives. Where it does not, the
 next round knows what the difference came from, which settles at least the first sync point that differed. After the
-last round, the differences that are left bound how far off each lead can be: leads are sums, least and largest values
-of leads before, so a difference never grows.
+last round, the differences that are left bound how far off each shift can be: shifts are sums, least and largest values
+of shifts before, so a difference never grows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from traceanalyzer.attribution.columns import NO_ROW, STRAGGLER_WAIT, Flags, Int
 from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
 from traceanalyzer.attribution.replay.kernel import DeviceReplay, Points, replay
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
-from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
+from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrived, RankCalls, ReducedCalls, SyncPoints
 
 _NEVER = int(np.iinfo(np.int64).max // 4)
 
@@ -50,10 +50,10 @@ class JointScan(Struct, frozen=True, dict=True):
 
     @cached_property
     def most_by_others(self) -> Ints:
-        """The largest lead that each scan (row) can have where changes are made in one other scan (column) alone.
+        """The largest shift that each scan (row) can have where changes are made in one other scan (column) alone.
 
-        A scan gets lead from others only in sync points. There it gains no more than the members besides the changed
-        scan allow: each the time that it waited, plus the lead that it has from sync points before.
+        A scan is shifted by others only in sync points. There it gains no more than the members besides the changed
+        scan allow: each the time that it waited, plus the shift that it has from sync points before.
         """
         most = np.zeros((len(self.scans), len(self.scans)), np.int64)
         for low, high in itertools.pairwise(self._points.first.tolist()):
@@ -67,7 +67,7 @@ class JointScan(Struct, frozen=True, dict=True):
     def _points(self) -> Points:
         return self.sync_points.points()
 
-    def leads(self, what_ifs: Sequence[WhatIf]) -> list[Ints | None]:
+    def shifts(self, what_ifs: Sequence[WhatIf]) -> list[Ints | None]:
         """Return how much earlier the end of each event of each scan is, with one what-if per scan.
 
         None: nothing happens earlier in the scan.
@@ -90,10 +90,10 @@ _PASS_BYTES = 1 << 29
 _BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
 
 
-class CallLeads(NamedTuple):
-    """The lead with which each call is left (row) in each what-if (column), and how far off it is at most."""
+class CallShifts(NamedTuple):
+    """The shift with which each call is left (row) in each what-if (column), and how far off it is at most."""
 
-    lead_ns: Ints
+    shift_ns: Ints
     off_ns: Ints
 
 
@@ -104,14 +104,14 @@ class ReducedRun(Struct, frozen=True, dict=True):
     scans: RankScans
     rounds: int = ROUNDS
 
-    def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> CallLeads:
-        """Return the leads of calls, one column for each element of `asked`, each of which has one what-if per device.
+    def shifts(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> CallShifts:
+        """Return the shifts of calls, one column for each element of `asked`, each of which has one what-if per device.
 
         `calls` are their numbers, by default all.
         """
         scenarios = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.sync_points.count, 1)))
-        parts = [self._leads(asked[first : first + scenarios], calls) for first in range(0, len(asked), scenarios)]
-        return CallLeads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
+        parts = [self._shifts(asked[first : first + scenarios], calls) for first in range(0, len(asked), scenarios)]
+        return CallShifts(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
     def positions(self) -> list[list[int]]:
@@ -120,18 +120,18 @@ class ReducedRun(Struct, frozen=True, dict=True):
 
     @cached_property
     def most_by_one(self) -> Ints:
-        """The largest lead that other scans can have where changes are made in one scan alone, by that scan.
+        """The largest shift that other scans can have where changes are made in one scan alone, by that scan.
 
         In a sync point at which it alone came last, the others wait for the last of them instead.
         """
         return self.sync_points.most_by_one()
 
     @cached_property
-    def _unchanged(self) -> dict[int, Arrivals]:
+    def _unchanged(self) -> dict[int, ReducedCalls]:
         """The reduced ranks of scans in which nothing changes, by number, as far as they were needed."""
         return {}
 
-    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallLeads:
+    def _shifts(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallShifts:
         by_scan = list(zip(*asked, strict=True))
         found = self._arrivals(by_scan)
         of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
@@ -140,24 +140,24 @@ class ReducedRun(Struct, frozen=True, dict=True):
         more = np.zeros((self.sync_points.count, len(asked)), np.int64)
         chosen: Ints | slice = slice(None) if calls is None else calls
         count = self.sync_points.count if calls is None else len(calls)
-        lead, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
+        shift, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
         for left_rounds in reversed(range(self.rounds)):
-            left, begun = self.sync_points.leads(found, more, balanced)
+            left, begun = self.sync_points.shifts(found, more, balanced)
             arrived = self._arrived(by_scan, left, begun)
-            error = np.subtract(arrived.lead_ns, begun, out=begun)
+            error = np.subtract(arrived.shift_ns, begun, out=begun)
             is_open: Flags = np.any(error, axis=0)
-            lead[:, scenarios] = left[chosen]
+            shift[:, scenarios] = left[chosen]
             off[:, scenarios] = self.sync_points.off_by(error)[chosen] if is_open.any() else 0
             if not is_open.any() or not left_rounds:
                 break
             scenarios, left, balanced = scenarios[is_open], left[:, is_open], balanced[:, is_open]
             by_scan = [tuple(itertools.compress(what_ifs, is_open)) for what_ifs in by_scan]
-            arrived = Arrived(arrived.lead_ns[:, is_open], arrived.source[:, is_open])
-            found = _with_sources(Arrivals(*(array[..., is_open] for array in found.arrays)), arrived, left)
-            more = arrived.lead_ns - self.sync_points.begun(found, left)
-        return CallLeads(lead, off)
+            arrived = Arrived(arrived.shift_ns[:, is_open], arrived.source[:, is_open])
+            found = _with_sources(ReducedCalls(*(array[..., is_open] for array in found.arrays)), arrived, left)
+            more = arrived.shift_ns - self.sync_points.begun(found, left)
+        return CallShifts(shift, off)
 
-    def _arrivals(self, by_scan: Sequence[Sequence[WhatIf]]) -> Arrivals:
+    def _arrivals(self, by_scan: Sequence[Sequence[WhatIf]]) -> ReducedCalls:
         """Return the reduced ranks of all devices one after the other, where `before` numbers calls of all devices."""
         self._reduce_unchanged(by_scan)
         nothing = WhatIf()
@@ -166,10 +166,10 @@ class ReducedRun(Struct, frozen=True, dict=True):
             for scan, what_ifs in enumerate(by_scan)
             if any(what_if != nothing for what_if in what_ifs) and len(self.sync_points.calls[scan].match)
         ]
-        answers = zip(changed, self.scans.contract(changed), strict=True)
+        answers = zip(changed, self.scans.reduce_scans(changed), strict=True)
         of_changed = {item.scan: answer for item, answer in answers}
         count, scenarios = self.sync_points.count, len(by_scan[0])
-        whole = Arrivals(
+        whole = ReducedCalls(
             np.empty((count, scenarios), np.int64),
             np.empty((count, PREDECESSORS, scenarios), np.int32),
             np.empty((count, PREDECESSORS, scenarios), np.int64),
@@ -197,12 +197,12 @@ class ReducedRun(Struct, frozen=True, dict=True):
             for scan, what_ifs in enumerate(by_scan)
             if scan not in self._unchanged and nothing in what_ifs and len(self.sync_points.calls[scan].match)
         ]
-        for item, answer in zip(missing, self.scans.contract(missing), strict=True):
+        for item, answer in zip(missing, self.scans.reduce_scans(missing), strict=True):
             self._unchanged[item.scan] = answer
 
     def _arrived(self, by_scan: Sequence[Sequence[WhatIf]], left: Ints, begun: Ints) -> Arrived:
-        """Return how devices arrive where calls are left with these leads: by passes over their events."""
-        asked, leads, places = [], [], []
+        """Return how devices arrive where calls are left with these shifts: by passes over their events."""
+        asked, shifts, places = [], [], []
         nothing = WhatIf()
         found = Arrived(begun.copy(), np.full(begun.shape, NO_ROW, np.int32))
         for scan, what_ifs in enumerate(by_scan):
@@ -210,22 +210,22 @@ class ReducedRun(Struct, frozen=True, dict=True):
             moved: Flags = np.any(left[low:high] != 0, axis=0)
             scenarios = [scenario for scenario, what_if in enumerate(what_ifs) if moved[scenario] or what_if != nothing]
             if low == high or not scenarios:
-                continue  # Where nothing changes and nothing comes earlier, all leads are 0.
+                continue  # Where nothing changes and nothing comes earlier, all shifts are 0.
             asked.append(Asked(scan, [what_ifs[scenario] for scenario in scenarios], self.positions[scan]))
-            leads.append(left[low:high] if len(scenarios) == left.shape[1] else left[low:high, scenarios])
+            shifts.append(left[low:high] if len(scenarios) == left.shape[1] else left[low:high, scenarios])
             places.append((low, high, scenarios))
-        for (low, high, scenarios), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):
-            found.lead_ns[low:high, scenarios] = answer.lead_ns
+        for (low, high, scenarios), answer in zip(places, self.scans.arrivals(asked, shifts), strict=True):
+            found.shift_ns[low:high, scenarios] = answer.shift_ns
             found.source[low:high, scenarios] = np.where(answer.source == NO_ROW, NO_ROW, answer.source + low)
         return found
 
 
-def _with_sources(found: Arrivals, arrived: Arrived, left: Ints) -> Arrivals:
-    """Return arrivals that also know the calls that leads came from in a pass over all events."""
+def _with_sources(found: ReducedCalls, arrived: Arrived, left: Ints) -> ReducedCalls:
+    """Return arrivals that also know the calls that shifts came from in a pass over all events."""
     padded = np.concatenate([left, np.zeros((1, left.shape[1]), np.int64)])
-    slack = arrived.lead_ns - padded[arrived.source, np.arange(left.shape[1])]
-    limit = np.where(arrived.source == NO_ROW, np.minimum(found.limit_ns, arrived.lead_ns), found.limit_ns)
-    return Arrivals(
+    slack = arrived.shift_ns - padded[arrived.source, np.arange(left.shape[1])]
+    limit = np.where(arrived.source == NO_ROW, np.minimum(found.limit_ns, arrived.shift_ns), found.limit_ns)
+    return ReducedCalls(
         limit,
         np.concatenate([found.before, arrived.source[:, None]], axis=1),
         np.concatenate([found.slack_ns, slack[:, None]], axis=1),

@@ -73,9 +73,9 @@ GROUP BY match_id
 _OF_MEMBERS = ["match_id", "synchronises", "present_count", "transfer_ns", "wait_ns"]
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
-    "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
-    "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
-    "lead_needs": "SELECT * FROM attribution.lead_needs ORDER BY trace_id, device, position",
+    "replay_events": "SELECT * FROM attribution.replay_events ORDER BY trace_id, device, position",
+    "replay_costs": "SELECT * FROM attribution.replay_costs ORDER BY trace_id, device",
+    "replay_needs": "SELECT * FROM attribution.replay_needs ORDER BY trace_id, device, position",
     "members": f"SELECT {', '.join(_OF_MEMBERS)} FROM attribution.collective_members",
     "traces": TRACES,
 }
@@ -107,22 +107,22 @@ class Bounds(Struct, frozen=True, dict=True):
     def of_tables(
         cls,
         windows: pa.Table,
-        lead_events: pa.Table,
-        lead_costs: pa.Table,
-        lead_needs: pa.Table,
+        replay_events: pa.Table,
+        replay_costs: pa.Table,
+        replay_needs: pa.Table,
         members: pa.Table | None = None,
         traces: pa.Table | None = None,
     ) -> Self:
-        """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
-        events, costs, needs = (by_device(table) for table in (lead_events, lead_costs, lead_needs))
+        """Prepare the bounds of the devices in these tables; replay_events must be in scan order."""
+        events, costs, needs = (by_device(table) for table in (replay_events, replay_costs, replay_needs))
         devices = {}
         for window in windows.to_pylist():
             place = (window["trace_id"], window["device"])
             scan = scan_of(
                 window,
-                events.get(place, lead_events[:0]),
-                costs.get(place, lead_costs[:0]),
-                needs.get(place, lead_needs[:0]),
+                events.get(place, replay_events[:0]),
+                costs.get(place, replay_costs[:0]),
+                needs.get(place, replay_needs[:0]),
             )
             devices[place] = DeviceBounds(window, ScanFacts.of_scan(scan, window), partial(_held, scan))
         kernels = [] if members is None else members.select(_OF_MEMBERS).to_pylist()

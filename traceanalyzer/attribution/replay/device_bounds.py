@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from traceanalyzer.attribution.columns import Ints, column
 from traceanalyzer.attribution.replay.kernel import DevicePart, DeviceReplay, Points, replay, replay_alone
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
-from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived, RankCalls, arrivals, contract
+from traceanalyzer.attribution.replay.sync_points import Arrived, RankCalls, ReducedCalls, arrivals, reduced
 
 Place = tuple[int, int]  # trace_id, device
 
@@ -29,7 +29,7 @@ Place = tuple[int, int]  # trace_id, device
 _KEPT_EVENTS = 500_000
 # Folders whose files are kept open.
 _OPEN_FOLDERS = 16
-_TABLES = ("lead_events", "lead_costs", "lead_needs")
+_TABLES = ("replay_events", "replay_costs", "replay_needs")
 
 
 def scan_of(window: Mapping[str, Any], events: pa.Table, costs: pa.Table, needs: pa.Table) -> Scan:
@@ -38,8 +38,8 @@ def scan_of(window: Mapping[str, Any], events: pa.Table, costs: pa.Table, needs:
         events,
         costs,
         needs,
-        None if window["leads_in"] else window["first_op_id"],
-        only_in_window=not window["leads_in"] and window["first_op_id"] is None,
+        None if window["runs_in"] else window["first_op_id"],
+        only_in_window=not window["runs_in"] and window["first_op_id"] is None,
     )
 
 
@@ -164,19 +164,19 @@ class RankScans:
             scan = self.scan_of(item.scan)
             yield [scan.taken_ns(scan.changes(what_if)) for what_if in item.what_ifs]
 
-    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
+    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
         """Return the reduced rank of each scan that is asked."""
         for item in asked:
-            yield contract(self._part(item))
+            yield reduced(self._part(item))
 
-    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its sync points, given the leads of these."""
-        for item, left in zip(asked, leads, strict=True):
+    def arrivals(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[Arrived]:
+        """Return how each scan that is asked arrives at its sync points, given the shifts of these."""
+        for item, left in zip(asked, shifts, strict=True):
             yield arrivals(self._part(item), left)
 
-    def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
-        """Return what each device's window, which is all of its scan, loses, given the leads of its sync points."""
-        for item, left in zip(asked, leads, strict=True):
+    def whole_savings(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[list[int]]:
+        """Return what each device's window, which is all of its scan, loses, given the shifts of its sync points."""
+        for item, left in zip(asked, shifts, strict=True):
             scan, window = self.scan_of(item.scan), self.window_of(item.scan)
             saved: list[int] = []
             for what_if, given in zip(item.what_ifs, np.ascontiguousarray(left.T), strict=True):
@@ -295,9 +295,9 @@ class DeviceBounds(Struct, frozen=True):
         """Whether the window is all that was recorded, and ends with the last op."""
         return self.window["first_op_id"] is None and self.window["measure_at_op_id"] is None
 
-    def whole_saving_ns(self, leads: Ints, what_if: WhatIf) -> int:
+    def whole_saving_ns(self, shifts: Ints, what_if: WhatIf) -> int:
         """Return what a whole window loses where each event ends so much earlier, as other devices allow."""
-        (saved_ns,) = whole_savings(self.scan, self.window, leads[:, None], [what_if])
+        (saved_ns,) = whole_savings(self.scan, self.window, shifts[:, None], [what_if])
         return saved_ns
 
 
@@ -316,25 +316,25 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
         )
         until_end = measure_at_op is None
         saved = int(_ends_earlier(scan, ends[:, None])[0]) - first if until_end else (last - first) * scale
-        # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
+        # A what-if saves no more than it takes out of the window, however much earlier its first op is.
         limit = min(_limit(scan, window, what_if), round(scan.taken_ns(changes) * scale))
         savings.append(WindowSaving(min(max(int(saved), 0), limit), int(first * scale)))
     return savings
 
 
-def whole_savings(scan: Scan, window: Mapping[str, Any], leads: Ints, what_ifs: Sequence[WhatIf]) -> list[int]:
+def whole_savings(scan: Scan, window: Mapping[str, Any], shifts: Ints, what_ifs: Sequence[WhatIf]) -> list[int]:
     """Return what a window that is all of a scan loses in each what-if (column), where each event ends so much earlier.
 
     `window` is its row of `windows`.
     """
-    saved = _ends_earlier(scan, leads).tolist()
+    saved = _ends_earlier(scan, shifts).tolist()
     return [min(max(ns, 0), _limit(scan, window, what_if)) for ns, what_if in zip(saved, what_ifs, strict=True)]
 
 
-def _ends_earlier(scan: Scan, leads: Ints) -> Ints:
+def _ends_earlier(scan: Scan, shifts: Ints) -> Ints:
     """Return by how much the last op ends earlier, where events (rows) do; one answer per column."""
     last = scan.end[scan.is_op]
-    saved: Ints = last.max() - (last[:, None] - leads[scan.is_op]).max(axis=0)
+    saved: Ints = last.max() - (last[:, None] - shifts[scan.is_op]).max(axis=0)
     return saved
 
 

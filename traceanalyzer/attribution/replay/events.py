@@ -1,4 +1,4 @@
-"""The events of the replay, in the order in which the host issued them, and how lead passes between them.
+"""The events of the replay, in the order in which the host issued them, and how a time shift passes between them.
 
 They are launches and waits of the host, call by call, with the host time of each.
 """
@@ -124,8 +124,8 @@ NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
 
 
-class LeadEvents(Struct, frozen=True):
-    """Events in scan order; schema/lead_events.sql defines the columns.
+class ReplayEvents(Struct, frozen=True):
+    """Events in scan order; schema/replay_events.sql defines the columns.
 
     NO_ROW means no op, no cause or no predecessor; NO_LIMIT means no limit.
     """
@@ -136,7 +136,7 @@ class LeadEvents(Struct, frozen=True):
     end: Ints
     dur: Ints
     host_slack: Ints
-    lead_limit: Ints
+    shift_limit: Ints
     pred1: Ints
     pred1_slack: Ints
     pred2: Ints
@@ -196,7 +196,7 @@ def _dispatch(ops: DeviceOps, rows: LedgerRows) -> tuple[Ints, Ints]:
     return length, cause
 
 
-def build_lead_events(
+def build_replay_events(
     ops: DeviceOps,
     needs: Dependencies,
     timelines: Mapping[int, Timeline],
@@ -205,7 +205,7 @@ def build_lead_events(
     ledger: LedgerRows,
     window: Window,
     queue: FullQueue,
-) -> LeadEvents:
+) -> ReplayEvents:
     """Return the events of a device, up to the op at whose start savings are measured."""
     head = window.first_row
     if head is None:
@@ -223,8 +223,8 @@ def build_lead_events(
     # such steps the host time before the first op lies outside.
     if window.host_start is not None:
         since = min(first_launch, window.host_start)
-    elif window.leads_in_from is not None:
-        since = window.leads_in_from
+    elif window.runs_in_from is not None:
+        since = window.runs_in_from
     else:
         since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
     costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
@@ -251,9 +251,9 @@ class _Draft:
         self.more: tuple[Ints, Ints, Ints, Flags] = (none, none, none, np.zeros(0, np.bool_))
         # Positions of waits, the op that each may have been for, and how long that op was done before.
         self.may_hold = (np.zeros(0, np.int64),) * 3
-        # Positions of takes, of the take that limits each, and of the take whose larger lead each passes on.
+        # Positions of takes, of the take that limits each, and of the take whose larger shift each passes on.
         self.taken_before = (np.zeros(0, np.int64),) * 3
-        self.host_slack, self.lead_limit = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
+        self.host_slack, self.shift_limit = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.explained_wait, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
     def link_ops(self, needs: Dependencies, slacks: _Slacks) -> None:
@@ -276,7 +276,7 @@ class _Draft:
         # A launch by a thread that the scan does not follow keeps its time.
         followed = self.order.call[at] != NO_ROW
         self.host_slack[at] = np.where(followed, slacks.host[op], np.where(moved, 0, NO_LIMIT))
-        self.lead_limit[at] = np.where(followed | moved, NO_LIMIT, slacks.host[op])
+        self.shift_limit[at] = np.where(followed | moved, NO_LIMIT, slacks.host[op])
 
     def link_waits(self, waited: Ints) -> None:
         """Make waits end with the op that they waited for."""
@@ -301,7 +301,7 @@ class _Draft:
         self.cause[at] = self.calls.cause[call]
         self.removable[at] = np.maximum(0, end - start - self.calls.kept[call])
         # A long wait that no op of this device explains is for something else, which no removal here makes earlier.
-        self.lead_limit[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
+        self.shift_limit[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
 
     def link_full_queue(self, queue: FullQueue) -> None:
         """Make launches into a full queue wait for the op that made room."""
@@ -319,16 +319,16 @@ class _Draft:
         position[row] = at
         waited, before = takes.waited[row], position[takes.held_by()[row]]
         # A batch that workers began before the trace, or before the window's steps, keeps its time.
-        self.lead_limit[at[waited & (before == NO_ROW)]] = 0
+        self.shift_limit[at[waited & (before == NO_ROW)]] = 0
         self.taken_before = at, np.where(waited, before, NO_ROW), np.where(waited, NO_ROW, before)
 
     def hold(self, rows: Ints) -> None:
         """Pin ops that waited for work from before the trace: no removal makes that work earlier."""
-        self.lead_limit[np.isin(self.order.op, rows)] = 0
+        self.shift_limit[np.isin(self.order.op, rows)] = 0
 
     def window_begins(self, window: Window) -> int:
         """Return the position of the first event in the window."""
-        order, since = self.order, window.leads_in_from
+        order, since = self.order, window.runs_in_from
         if window.first_row is not None:
             return int(np.flatnonzero(order.op == window.first_row)[0]) + 1
         if since is None:
@@ -338,7 +338,7 @@ class _Draft:
         inside |= (order.wait != NO_ROW) & (np.append(self.calls.start, 0)[order.wait] >= since)
         return int(np.append(np.flatnonzero(inside), len(inside))[0])
 
-    def finish(self, costs: Ints, dispatch: tuple[Ints, Ints], window_begins: int) -> LeadEvents:
+    def finish(self, costs: Ints, dispatch: tuple[Ints, Ints], window_begins: int) -> ReplayEvents:
         """Return the events, with positions instead of rows of ops, and each call's costs at its first event."""
         op, is_op, call = self.order.op, self.is_op, self.order.call
         position = np.full(self.ops.count + 1, NO_ROW)  # the last entry answers NO_ROW
@@ -353,14 +353,14 @@ class _Draft:
         _, leader = np.unique(call[paid], return_index=True)
         paying = np.full(len(op), NO_ROW)
         paying[paid[leader]] = call[paid[leader]]
-        return LeadEvents(
+        return ReplayEvents(
             op=op,
             cause=self.cause,
             in_window=np.arange(len(op)) >= window_begins,
             end=self.end,
             dur=np.where(is_op, self.ops.recorded_end[op] - self.ops.start[op], 0),
             host_slack=self.host_slack,
-            lead_limit=self.lead_limit,
+            shift_limit=self.shift_limit,
             pred1=pred1,
             pred1_slack=pred1_slack,
             pred2=pred2,
@@ -374,11 +374,11 @@ class _Draft:
         )
 
     def _positions(self, position: Ints, rows: Ints, slack: Ints) -> tuple[Ints, Ints]:
-        """Return the positions and slacks of ops; an op outside the scan or later in it limits the lead instead."""
+        """Return the positions and slacks of ops; an op outside the scan or later in it limits the shift instead."""
         at = position[rows]
         earlier = (at != NO_ROW) & (at < np.arange(len(at)))
         outside = (rows != NO_ROW) & ~earlier
-        self.lead_limit[outside] = np.minimum(self.lead_limit, slack)[outside]
+        self.shift_limit[outside] = np.minimum(self.shift_limit, slack)[outside]
         return np.where(earlier, at, NO_ROW), np.where(earlier, slack, NO_LIMIT)
 
     def _more(self, position: Ints) -> MoreNeeds:
@@ -390,7 +390,7 @@ class _Draft:
         scanned = at != NO_ROW
         earlier = scanned & (before != NO_ROW) & (before < at)
         outside = scanned & ~earlier & sure
-        np.minimum.at(self.lead_limit, at[outside], slack[outside])
+        np.minimum.at(self.shift_limit, at[outside], slack[outside])
         kept = np.flatnonzero(earlier)
         kept = kept[np.argsort(at[kept], kind="stable")]
         return MoreNeeds(at[kept], before[kept], slack[kept], sure[kept])

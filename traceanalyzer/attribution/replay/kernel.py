@@ -1,7 +1,7 @@
 """The replay: one pass over the events of devices under one what-if, which finds how much earlier each event ends.
 
 Devices meet in synchronization points. Its members leave one together: with the least, over the members, of the time
-that a member waited there for the last one plus the lead with which it now arrives. So a faster slowest rank helps
+that a member waited there for the last one plus the shift with which it now arrives. So a faster slowest rank helps
 until the second-slowest rank is last. Only durations are compared, so the ranks' clocks need not agree.
 
 `replay_pass.c` does the same; it is used where it was built from the source beside this file.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints
 
-# Far above any lead, and far enough below the largest integer to add to.
+# Far above any shift, and far enough below the largest integer to add to.
 NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 
 LIBRARY = Path(__file__).with_name("replay_pass.so")
@@ -44,16 +44,16 @@ class Changes(NamedTuple):
 
     host_gain_ns: Ints  # host time removed before the event
     wait_removed: Flags
-    earlier_ns: Ints  # the event starts earlier by this, on top of its lead
+    earlier_ns: Ints  # the event starts earlier by this, on top of its shift
     shorter_ns: Ints  # the event runs shorter by this
 
 
 class ScanEvents(Struct, frozen=True, dict=True):
-    """What the pass reads of each event: one array per column of lead_events, NO_ROW and NO_LIMIT for NULL."""
+    """What the pass reads of each event: one array per column of replay_events, NO_ROW and NO_LIMIT for NULL."""
 
     is_op: Flags
     host_slack_ns: Ints
-    lead_limit_ns: Ints
+    shift_limit_ns: Ints
     pred1: Ints
     pred1_slack_ns: Ints
     pred2: Ints
@@ -70,7 +70,7 @@ class ScanEvents(Struct, frozen=True, dict=True):
         return (
             self.is_op,
             self.host_slack_ns,
-            self.lead_limit_ns,
+            self.shift_limit_ns,
             self.pred1,
             self.pred1_slack_ns,
             self.pred2,
@@ -114,11 +114,11 @@ class Points(NamedTuple):
     transfer: Ints  # of each point: how much shorter it can get at most
     is_message: Flags
     balanced: Flags  # of each device: never late
-    given: Ints | None = None  # the leads with which points are left, where they are not to be found
+    given: Ints | None = None  # the shifts with which points are left, where they are not to be found
 
     @classmethod
     def of_positions(cls, positions: Sequence[int], given: Ints) -> Points:
-        """Return points of one device alone, which are left with given leads."""
+        """Return points of one device alone, which are left with given shifts."""
         count = len(positions)
         none = np.zeros(count, np.int64)
         no = np.zeros(count, np.bool_)
@@ -130,9 +130,9 @@ _NO_POINTS = Points.of_positions((), np.zeros(0, np.int64))
 
 
 def replay(devices: Sequence[DeviceReplay], points: Points = _NO_POINTS, bits: int = 0) -> Ints:
-    """Pass over the events of devices, and return the leads with which members of points begin.
+    """Pass over the events of devices, and return the shifts with which members of points begin.
 
-    Times of events and changes are taken 2 ** `bits` times; leads that are given are as they are.
+    Times of events and changes are taken 2 ** `bits` times; shifts that are given are as they are.
     """
     library = _library()
     return _plain(devices, points, 1 << bits) if library is None else _compiled(library, devices, points, 1 << bits)
@@ -154,7 +154,7 @@ class DevicePart(NamedTuple):
 
 
 def starts(part: DevicePart, left: Ints, bits: int = 0) -> Ints:
-    """Return the leads with which the sync points of a part start, in the shape of what they are left with.
+    """Return the shifts with which the sync points of a part start, in the shape of what they are left with.
 
     `left` has a row for each sync point, and a column for each of the changes or several: one of each, then another
     one of each. Times of events and changes are taken 2 ** `bits` times.
@@ -182,11 +182,11 @@ def _plain(devices: Sequence[DeviceReplay], points: Points, unit: int) -> Ints:
             awaited += [] if even else arrivals[-1:]
             cuts.append(of_device.shorter_ns(at) - (wait[member] if even else 0))
         # If no rank is late, all arrive with the first; if some are no longer late, the others do not wait for them.
-        lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(cuts))
+        shift = (min(awaited) if awaited else max(arrivals)) + max(0, min(cuts))
         if points.given is not None:
-            lead = int(points.given[nth])
+            shift = int(points.given[nth])
         for member in members:
-            passes[device_of[member]].leave(position[member], lead)
+            passes[device_of[member]].leave(position[member], shift)
     for of_device in passes:
         of_device.finish()
     return begun
@@ -201,7 +201,7 @@ class _PlainPass:
         self._ends: list[int] = []
 
     def start_of(self, position: int) -> int:
-        """Return the lead with which an op starts."""
+        """Return the shift with which an op starts."""
         if not self._device.moves:
             return 0
         self._advance(position + 1)
@@ -212,13 +212,13 @@ class _PlainPass:
         changes = self._device.changes
         return 0 if changes is None else int(changes.shorter_ns[position])
 
-    def leave(self, position: int, lead: int) -> None:
-        """Have an op end with a lead that others set."""
-        if not self._device.moves and lead:
+    def leave(self, position: int, shift: int) -> None:
+        """Have an op end with a shift that others set."""
+        if not self._device.moves and shift:
             self._device.moves = True
-            self._ends = [0] * (position + 1)  # before, all its leads are 0
+            self._ends = [0] * (position + 1)  # before, all its shifts are 0
         if self._device.moves:
-            self._ends[position] = lead
+            self._ends[position] = shift
 
     def finish(self) -> None:
         """Pass over the events that are left."""
@@ -248,25 +248,25 @@ class _PlainPass:
                     if pred1 != NO_ROW and ends[pred1] + pred1_slack * unit < host:
                         host = ends[pred1] + pred1_slack * unit
                 start = 0
-                # A batch that was ready cannot lower the lead of earlier batches.
+                # A batch that was ready cannot lower the shift of earlier batches.
                 ends.append(ends[pred2] if pred2 != NO_ROW and ends[pred2] > host else host)
                 continue
-            lead, most = limit, 0
+            shift, most = limit, 0
             if host_slack < NO_LIMIT:
-                lead, most = host + host_slack * unit if host + host_slack * unit < limit else limit, host
+                shift, most = host + host_slack * unit if host + host_slack * unit < limit else limit, host
             if pred1 != NO_ROW:
                 before = ends[pred1]
-                lead = before + pred1_slack * unit if before + pred1_slack * unit < lead else lead
+                shift = before + pred1_slack * unit if before + pred1_slack * unit < shift else shift
                 most = before if before > most else most
             if pred2 != NO_ROW:
                 before = ends[pred2]
-                lead = before + pred2_slack * unit if before + pred2_slack * unit < lead else lead
+                shift = before + pred2_slack * unit if before + pred2_slack * unit < shift else shift
                 most = before if before > most else most
             for position, slack in more[at]:
                 before = ends[position]
-                lead = before + slack * unit if before + slack * unit < lead else lead
+                shift = before + slack * unit if before + slack * unit < shift else shift
                 most = before if before > most else most
-            start = (most if most < lead else lead) + earlier * unit
+            start = (most if most < shift else shift) + earlier * unit
             ends.append(start + shorter * unit)
         self._host, self._start = host, start
 
@@ -287,7 +287,7 @@ class _Device(ctypes.Structure):
 
 
 class _Points(ctypes.Structure):
-    """As in the library: how many points, their columns, and where the leads go with which members begin."""
+    """As in the library: how many points, their columns, and where the shifts go with which members begin."""
 
     _fields_ = [("count", ctypes.c_int64), ("columns", ctypes.c_void_p * 9)]
 

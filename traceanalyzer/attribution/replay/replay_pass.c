@@ -28,7 +28,7 @@ struct points {
     int64_t count;
     const int64_t *first, *device, *position, *wait, *transfer;
     const uint8_t *is_message, *balanced;
-    const int64_t *given; /* NULL: the leads are to be found */
+    const int64_t *given; /* NULL: the shifts are to be found */
     int64_t *begun;       /* NULL: not asked for */
 };
 
@@ -60,26 +60,26 @@ static void advance(struct device *d, int64_t until, int64_t unit) {
             ends[at] = pred2 >= 0 ? most_of(host, ends[pred2]) : host;
             continue;
         }
-        int64_t lead = limit, most = 0;
+        int64_t shift = limit, most = 0;
         if (d->host_slack[at] < NO_LIMIT) {
-            lead = least(lead, host + d->host_slack[at] * unit);
+            shift = least(shift, host + d->host_slack[at] * unit);
             most = host;
         }
         if (pred1 >= 0) {
-            lead = least(lead, ends[pred1] + d->slack1[at] * unit);
+            shift = least(shift, ends[pred1] + d->slack1[at] * unit);
             most = most_of(most, ends[pred1]);
         }
         if (pred2 >= 0) {
-            lead = least(lead, ends[pred2] + d->slack2[at] * unit);
+            shift = least(shift, ends[pred2] + d->slack2[at] * unit);
             most = most_of(most, ends[pred2]);
         }
         while (more < d->more_count && d->more_at[more] < at) more++;
         for (; more < d->more_count && d->more_at[more] == at; more++) {
             const int64_t before = ends[d->more_before[more]];
-            lead = least(lead, before + d->more_slack[more] * unit);
+            shift = least(shift, before + d->more_slack[more] * unit);
             most = most_of(most, before);
         }
-        start = least(lead, most) + earlier;
+        start = least(shift, most) + earlier;
         ends[at] = start + shorter;
     }
     if (until > d->at) d->at = until;
@@ -89,7 +89,7 @@ static void advance(struct device *d, int64_t until, int64_t unit) {
 void kernel_replay(struct device *devices, int64_t device_count, const struct points *points, int64_t unit) {
     for (int64_t nth = 0; nth < points->count; nth++) {
         const int64_t first = points->first[nth], last = points->first[nth + 1];
-        int64_t awaited = INT64_MAX, latest = INT64_MIN, cut = points->transfer[nth], lead;
+        int64_t awaited = INT64_MAX, latest = INT64_MIN, cut = points->transfer[nth], shift;
         for (int64_t member = first; member < last; member++) {
             struct device *d = &devices[points->device[member]];
             const int64_t at = points->position[member];
@@ -107,17 +107,17 @@ void kernel_replay(struct device *devices, int64_t device_count, const struct po
             cut = least(cut, shorter - (even ? points->wait[member] : 0));
         }
         /* If no rank is late, all arrive with the first; if some are no longer late, the others do not wait for them. */
-        lead = (awaited < INT64_MAX ? awaited : latest) + most_of(0, cut);
-        if (points->given) lead = points->given[nth];
+        shift = (awaited < INT64_MAX ? awaited : latest) + most_of(0, cut);
+        if (points->given) shift = points->given[nth];
         for (int64_t member = first; member < last; member++) {
             struct device *d = &devices[points->device[member]];
             const int64_t at = points->position[member];
-            if (!d->moves && lead) {
-                /* Before, all its leads are 0. */
+            if (!d->moves && shift) {
+                /* Before, all its shifts are 0. */
                 memset(d->ends, 0, (size_t)(at + 1) * sizeof *d->ends);
                 d->moves = 1, d->at = at + 1;
             }
-            if (d->moves) d->ends[at] = lead;
+            if (d->moves) d->ends[at] = shift;
         }
     }
     for (int64_t nth = 0; nth < device_count; nth++)

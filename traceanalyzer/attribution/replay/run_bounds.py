@@ -68,27 +68,27 @@ class WholeRun(Struct, frozen=True, dict=True):
         return [
             [
                 self._gain(at, *of_place)
-                for at, of_place in enumerate(zip(self.together.leads(what_ifs), what_ifs, strict=True))
+                for at, of_place in enumerate(zip(self.together.shifts(what_ifs), what_ifs, strict=True))
             ]
             for what_ifs in asked
         ]
 
-    def _gain(self, at: int, leads: Ints | None, what_if: WhatIf) -> _Gain:
+    def _gain(self, at: int, shifts: Ints | None, what_if: WhatIf) -> _Gain:
         place, sync_points = self.places[at], self.together.positions[at]
         between = self._measured_between[place]
         device = self.devices[place]
         if between is None and not device.is_whole:
             return self._gain_alone(place, what_if)
-        if leads is None:
+        if shifts is None:
             return _Gain(0)
         if between is not None:
             first, last = between
-            return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+            return _Gain(int(shifts[last]) - (0 if first is None else int(shifts[first])))
         # The kernels of a straggler that is no longer late are as long as before here: only its sync points are
         # earlier.
         if STRAGGLER_WAIT in what_if.removed and sync_points:
-            return _Gain(min(int(leads[sync_points[-1]]), device.window_ns))
-        return _Gain(device.whole_saving_ns(leads, what_if))
+            return _Gain(min(int(shifts[sync_points[-1]]), device.window_ns))
+        return _Gain(device.whole_saving_ns(shifts, what_if))
 
     def _gain_alone(self, place: Place, what_if: WhatIf) -> _Gain:
         return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)
@@ -111,30 +111,30 @@ class WholeRun(Struct, frozen=True, dict=True):
         if not measured and not whole:
             return _gains_of(gains)
         calls = [*measured.values(), *whole.values()]
-        found = together.leads(asked, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
+        found = together.shifts(asked, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
         edges = np.cumsum([len(of_one) for of_one in calls])[:-1]
-        leads = dict(zip([*measured, *whole], np.split(found.lead_ns, edges), strict=True))
+        shifts = dict(zip([*measured, *whole], np.split(found.shift_ns, edges), strict=True))
         off = dict(zip([*measured, *whole], np.split(found.off_ns, edges), strict=True))
         for at, of_one in measured.items():
-            gains[0, at] = leads[at][-1] + off[at][-1]
+            gains[0, at] = shifts[at][-1] + off[at][-1]
             gains[1, at] = 2 * off[at][-1]
             if len(of_one) == 2:
-                gains[0, at] -= leads[at][0] - off[at][0]
+                gains[0, at] -= shifts[at][0] - off[at][0]
                 gains[1, at] += 2 * off[at][0]
         of_whole = [Asked(at, of_places[at], together.positions[at]) for at in whole]
-        savings_ns = together.scans.whole_savings(of_whole, [leads[at] for at in whole]) if whole else ()
+        savings_ns = together.scans.whole_savings(of_whole, [shifts[at] for at in whole]) if whole else ()
         for item, saved_ns in zip(of_whole, savings_ns, strict=True):
-            self._fill_whole(gains[:, item.scan], item, saved_ns, leads[item.scan], off[item.scan])
+            self._fill_whole(gains[:, item.scan], item, saved_ns, shifts[item.scan], off[item.scan])
         return _gains_of(gains)
 
-    def _fill_whole(self, gains: Ints, item: Asked, saved_ns: Sequence[int], leads: Ints, off: Ints) -> None:
+    def _fill_whole(self, gains: Ints, item: Asked, saved_ns: Sequence[int], shifts: Ints, off: Ints) -> None:
         """Write what a window that is all of a scan loses in each what-if, at most, and how much less it may be."""
         gains[0] = saved_ns
-        if not len(leads):
+        if not len(shifts):
             return
         window_ns = self.devices[self.places[item.scan]].window_ns
         is_even = np.asarray([STRAGGLER_WAIT in what_if.removed for what_if in item.what_ifs])
-        gains[0] = np.where(is_even, np.minimum(leads[-1], window_ns), saved_ns)
+        gains[0] = np.where(is_even, np.minimum(shifts[-1], window_ns), saved_ns)
         # What ends with the window ends no earlier and no later than by what the sync points before it are off.
         most_off = np.where(is_even, off[-1], off.max(axis=0))
         gains[0] = np.minimum(gains[0] + most_off, window_ns)
@@ -162,7 +162,7 @@ class WholeRun(Struct, frozen=True, dict=True):
         return {place: _between(self.devices[place], self.together.positions[i]) for i, place in enumerate(self.places)}
 
     def _stretch(self, place: Place) -> float:
-        """Return what a lead between the collectives of a place's measurement is of its window."""
+        """Return what a shift between the collectives of a place's measurement is of its window."""
         between = self._measured_between[place]
         if between is None:
             return 1.0

@@ -1,9 +1,9 @@
-"""How much shorter the window would be if causes cost nothing or ops were faster: one pass over the lead events.
+"""How much shorter the window would be if causes cost nothing or ops were faster: one pass over the events of a replay.
 
-The lead of an event is how much earlier it would happen. Host time that is removed gives the issuing thread lead. A
-host call that waits for the device loses the part of the lead that the device cannot match. An op starts earlier by the
-least lead among what it waited for, each plus its slack: for how long it was done before the op could begin. Only
-removed time makes lead; gaps never do.
+The shift of an event is how much earlier it would happen. Host time that is removed shifts the issuing thread. A
+host call that waits for the device loses the part of the shift that the device cannot match. An op starts earlier by the
+least shift among what it waited for, each plus its slack: for how long it was done before the op could begin. Only
+removed time makes a shift; gaps never do.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class WhatIf(Struct, frozen=True):
 
 
 class Scan(Struct, frozen=True, dict=True):
-    """The lead events of one device, ready to be scanned."""
+    """The events of the replay of one device, ready to be scanned."""
 
     events: ScanEvents
     is_op: Flags
@@ -120,13 +120,13 @@ class Scan(Struct, frozen=True, dict=True):
         fixed_before: int | None = None,
         only_in_window: bool = False,
     ) -> Self:
-        """Prepare one device's rows of lead_events (in order), lead_costs and lead_needs.
+        """Prepare one device's rows of replay_events (in order), replay_costs and replay_needs.
 
         Nothing changes before the op with the id `fixed_before`, or with `only_in_window` before the window.
         """
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
-        host_slack, limit = (column(events, name, NO_LIMIT) for name in ("host_slack_ns", "lead_limit_ns"))
+        host_slack, limit = (column(events, name, NO_LIMIT) for name in ("host_slack_ns", "shift_limit_ns"))
         pred1, pred2 = (column(events, name) for name in ("pred1_position", "pred2_position"))
         pred1_slack, pred2_slack = (column(events, name, NO_LIMIT) for name in ("pred1_slack_ns", "pred2_slack_ns"))
         explained_wait = column(events, "explained_wait_ns")
@@ -139,7 +139,7 @@ class Scan(Struct, frozen=True, dict=True):
             events=ScanEvents(
                 is_op=is_op,
                 host_slack_ns=host_slack,
-                lead_limit_ns=limit,
+                shift_limit_ns=limit,
                 pred1=pred1,
                 pred1_slack_ns=pred1_slack,
                 pred2=pred2,
@@ -177,9 +177,9 @@ class Scan(Struct, frozen=True, dict=True):
     def with_slow_workers(self) -> Self:
         """The same scan, but the loader's workers finish no batch earlier than it was taken."""
         takes = self._takes
-        limits = self.events.lead_limit_ns.copy()
+        limits = self.events.shift_limit_ns.copy()
         limits[takes] = 0
-        return replace(self, events=replace(self.events, lead_limit_ns=limits)) if len(takes) else self
+        return replace(self, events=replace(self.events, shift_limit_ns=limits)) if len(takes) else self
 
     @cached_property
     def with_possible_waits(self) -> Self:
@@ -200,7 +200,7 @@ class Scan(Struct, frozen=True, dict=True):
     def waits_for_workers(self) -> bool:
         """Whether some batch was not ready when it was taken."""
         takes = self._takes
-        return bool(((self.events.lead_limit_ns[takes] == 0) | (self.events.pred1[takes] != NO_ROW)).any())
+        return bool(((self.events.shift_limit_ns[takes] == 0) | (self.events.pred1[takes] != NO_ROW)).any())
 
     @property
     def has_takes(self) -> bool:

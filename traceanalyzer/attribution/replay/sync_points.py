@@ -1,4 +1,4 @@
-"""Where the devices of a run meet: their collectives and messages, ordered, and the leads that these pass on.
+"""Where the devices of a run meet: their collectives and messages, ordered, and the shifts that these pass on.
 
 The scans of devices reduced to what the scan of a run asks of them: when they arrive at each of their sync points.
 """
@@ -18,23 +18,23 @@ from traceanalyzer.attribution.columns import MESSAGE, NO_ROW, Flags, Ints
 from traceanalyzer.attribution.replay.kernel import DevicePart, Points, starts
 from traceanalyzer.attribution.replay.scan import Scan
 
-# The sync points before one that `contract` finds: one of the last with an even number, one with an odd one.
+# The sync points before one that `reduced` finds: one of the last with an even number, one with an odd one.
 PREDECESSORS = 2
 # The passes of a reduced rank, for each what-if.
 PASSES = PREDECESSORS + 1
-# More than any lead: a sync point that sets no limit.
+# More than any shift: a sync point that sets no limit.
 UNLIMITED = 1 << 60
-# The leads of marked sync points differ by this, which is more than any slack (37 minutes), so that the lead at a later
+# The shifts of marked sync points differ by this, which is more than any slack (37 minutes), so that the shift at a later
 # sync point says which of them it comes from.
 _MARK = 1 << 41
 
 Numbers = NDArray[np.int32]  # of calls, sync points or devices
 
 
-class Arrivals(Struct, frozen=True):
-    """The lead with which a device arrives at each of its sync points (row), in several what-ifs (last axis).
+class ReducedCalls(Struct, frozen=True):
+    """The shift with which a device arrives at each of its sync points (row), in several what-ifs (last axis).
 
-    It is the least of `limit_ns` and, for each sync point `before` that matters (middle axis), that sync point's lead
+    It is the least of `limit_ns` and, for each sync point `before` that matters (middle axis), that sync point's shift
     plus `slack_ns`. `before` is a row; NO_ROW: none. The device's operation there gets shorter by `shorter_ns`.
     """
 
@@ -50,15 +50,15 @@ class Arrivals(Struct, frozen=True):
 
 
 class Arrived(NamedTuple):
-    """The leads with which a device arrives at its sync points (row), and which sync points they come from (NO_ROW:
+    """The shifts with which a device arrives at its sync points (row), and which sync points they come from (NO_ROW:
     none).
     """
 
-    lead_ns: Ints
+    shift_ns: Ints
     source: Numbers
 
 
-def contract(part: DevicePart) -> Arrivals:
+def reduced(part: DevicePart) -> ReducedCalls:
     """Return when a device arrives at its sync points in each what-if.
 
     One pass without any limit, and one for each class of sync points with those marked, all of them at once.
@@ -66,21 +66,23 @@ def contract(part: DevicePart) -> Arrivals:
     row = np.arange(len(part.positions))
     left = np.full((len(row), PASSES, len(part.changes)), UNLIMITED)
     left[row, row % PREDECESSORS] = -_MARK * (row // PREDECESSORS + 1)[:, None]
-    leads = starts(part, left.reshape(len(row), -1)).reshape(left.shape)
+    shifts = starts(part, left.reshape(len(row), -1)).reshape(left.shape)
     shorter = np.stack([one.shorter_ns[part.positions] for one in part.changes], axis=-1)
-    limit, marks = leads[:, PREDECESSORS], leads[:, :PREDECESSORS]
-    is_marked = marks < 0  # Only a marked sync point makes a lead less than 0.
+    limit, marks = shifts[:, PREDECESSORS], shifts[:, :PREDECESSORS]
+    is_marked = marks < 0  # Only a marked sync point makes a shift less than 0.
     number = -(marks // _MARK)
     row_of = (number - 1) * PREDECESSORS + np.arange(PREDECESSORS)[None, :, None]
     slack = marks + number * _MARK
-    return Arrivals(limit, np.where(is_marked, row_of, NO_ROW).astype(np.int32), np.where(is_marked, slack, 0), shorter)
+    return ReducedCalls(
+        limit, np.where(is_marked, row_of, NO_ROW).astype(np.int32), np.where(is_marked, slack, 0), shorter
+    )
 
 
-def arrivals(part: DevicePart, leads: Ints) -> Arrived:
-    """Return how a device arrives where it leaves its sync points with these leads: a column for each what-if."""
-    # All times are shifted to make room for the number of the sync point that a lead comes from.
+def arrivals(part: DevicePart, shifts: Ints) -> Arrived:
+    """Return how a device arrives where it leaves its sync points with these shifts: a column for each what-if."""
+    # All times are shifted to make room for the number of the sync point that a shift comes from.
     bits = len(part.positions).bit_length()
-    found = starts(part, (leads << bits) + np.arange(1, len(leads) + 1)[:, None], bits)
+    found = starts(part, (shifts << bits) + np.arange(1, len(shifts) + 1)[:, None], bits)
     return Arrived(found >> bits, ((found & ((1 << bits) - 1)) - 1).astype(np.int32))
 
 
@@ -171,13 +173,13 @@ class SyncPoints(Struct, frozen=True):
             np.zeros(len(self.calls), np.bool_),
         )
 
-    def begun(self, found: Arrivals, left: Ints) -> Ints:
-        """Return the leads with which calls begin where calls are left with these, as reduced scans have it."""
+    def begun(self, found: ReducedCalls, left: Ints) -> Ints:
+        """Return the shifts with which calls begin where calls are left with these, as reduced scans have it."""
         padded = np.concatenate([left, np.full((1, left.shape[1]), UNLIMITED)])
         return _least(found, slice(None), padded)
 
-    def leads(self, found: Arrivals, more_ns: Ints, balanced: Flags) -> tuple[Ints, Ints]:
-        """Return the leads with which calls are left and begun, given how their devices arrive.
+    def shifts(self, found: ReducedCalls, more_ns: Ints, balanced: Flags) -> tuple[Ints, Ints]:
+        """Return the shifts with which calls are left and begun, given how their devices arrive.
 
         `found` has the arrivals of all devices, where `before` numbers calls; `more_ns` is added to each arrival.
         `balanced` says of each call in which what-ifs its device is never late.
@@ -192,12 +194,12 @@ class SyncPoints(Struct, frozen=True):
             arrival = wait + start
             cut = np.minimum.reduceat(found.shorter_ns[calls] - np.where(even, wait, 0), sync_point)
             awaited = np.minimum.reduceat(np.where(even, UNLIMITED, arrival), sync_point)
-            lead = awaited
+            shift = awaited
             if even.any():
-                lead = np.where(
+                shift = np.where(
                     np.logical_and.reduceat(even, sync_point), np.maximum.reduceat(arrival, sync_point), awaited
                 )
-            left[calls] = (lead + np.clip(cut, 0, transfer[:, None]))[of_call]
+            left[calls] = (shift + np.clip(cut, 0, transfer[:, None]))[of_call]
         return left[:-1], begun
 
     def most_by_one(self) -> Ints:
@@ -214,7 +216,7 @@ class SyncPoints(Struct, frozen=True):
         return np.repeat(np.arange(len(self.calls), dtype=np.int32), np.diff(self.first))
 
     def off_by(self, error_ns: Ints) -> Ints:
-        """Return how far off the lead of each call is at most, where arrivals were off by `error_ns`."""
+        """Return how far off the shift of each call is at most, where arrivals were off by `error_ns`."""
         error_ns = np.abs(error_ns)
         off = np.zeros_like(error_ns)
         if not error_ns.any():
@@ -238,8 +240,8 @@ class _Step(NamedTuple):
     transfer: Ints  # of each sync point
 
 
-def _least(found: Arrivals, calls: Numbers | slice, left: Ints) -> Ints:
-    """Return the leads with which calls begin; the last row of `left` stands for no call."""
+def _least(found: ReducedCalls, calls: Numbers | slice, left: Ints) -> Ints:
+    """Return the shifts with which calls begin; the last row of `left` stands for no call."""
     scenarios = np.arange(left.shape[1])
     start = found.limit_ns[calls].copy()
     for nth in range(found.before.shape[1]):

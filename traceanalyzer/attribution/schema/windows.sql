@@ -25,7 +25,7 @@ CREATE TABLE windows (
     first_op_id   BIGINT,            -- op at whose start the window begins; NULL without steps, or where it begins ahead of its first op
     opening_op_id BIGINT,            -- first op of any kind that the host launched in the first kept step; NULL without steps
     closing_op_id BIGINT,            -- first op that the host launched after the last kept step; NULL: none
-    leads_in      BOOLEAN NOT NULL,  -- causes are removed from the steps before the window too; false: everything before the window stays as it is
+    runs_in      BOOLEAN NOT NULL,  -- causes are removed from the steps before the window too; false: everything before the window stays as it is
     measure_at_op_id BIGINT,            -- op at whose start savings are measured: the first after the window, or of its last step; NULL: at the end of all work
     measure_scale DOUBLE NOT NULL,   -- factor from the saving measured there to the whole window: above 1 where the trace ends with the window
     launch_latency_ns BIGINT NOT NULL -- from a launch call's end to its kernel's start on an idle device: median, measured where there are enough

@@ -81,7 +81,7 @@ class DeviceStep(Struct, frozen=True):
     first_op: int | None  # row of the op that begins at `start`
     next_op: int | None  # first_op of the step after it
     drop_reason: str | None = None
-    leads_in_from: int | None = None  # host time from which on it begins ahead of its first op; None: with that op
+    runs_in_from: int | None = None  # host time from which on it begins ahead of its first op; None: with that op
 
 
 class HostSteps(Struct, frozen=True):
@@ -229,10 +229,10 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
             # The host was done with it, and had launched nothing since.
             end, is_open = max(work_end, host.steps[i + 1].start), False
         steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
-    return _with_lead_in(drop_steps(steps), ops, host.source)
+    return _with_run_in(drop_steps(steps), ops, host.source)
 
 
-def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
+def _with_run_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
     """Let the first step begin where the host begins it, or where the device is done with what was queued before.
 
     A later step begins with its first op, so the time ahead of that op is part of the step before. So where another
@@ -252,7 +252,7 @@ def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | N
     worked_ns = int((ops.end - np.maximum(ops.start, since))[earlier].sum())
     if worked_ns < BUSY_BEFORE_SHARE * (begins - since):
         begins = since
-    return (replace(step, start=begins, leads_in_from=step.host.start if begins < step.start else None), *steps[1:])
+    return (replace(step, start=begins, runs_in_from=step.host.start if begins < step.start else None), *steps[1:])
 
 
 def drop_steps(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
@@ -298,7 +298,7 @@ def _chosen(step: DeviceStep, is_chosen: bool) -> DeviceStep:
     if step.start is None or step.end == step.start:
         return step
     return replace(
-        step, drop_reason=None if is_chosen else NOT_CHOSEN, leads_in_from=step.leads_in_from if is_chosen else None
+        step, drop_reason=None if is_chosen else NOT_CHOSEN, runs_in_from=step.runs_in_from if is_chosen else None
     )
 
 

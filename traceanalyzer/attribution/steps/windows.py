@@ -65,7 +65,7 @@ class Window(Struct, frozen=True):
     link_share: float | None
     latency: int
     abstains: str | None
-    leads_in_from: int | None = None  # host time from which on the window begins ahead of its first op; None: with it
+    runs_in_from: int | None = None  # host time from which on the window begins ahead of its first op; None: with it
     opening_row: int | None = None  # first op that the host launched in it
     closing_row: int | None = None  # first op that the host launched after it
 
@@ -187,8 +187,8 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
         return Window(start, end, 0, None, None, None, None, 1.0, share, latency, abstains)
     start, end = kept[0].start, kept[-1].end
     first, measure_at, scale = kept[0].first_op, kept[-1].next_op, 1.0
-    last, leads_in_from = kept[-1].first_op, kept[0].leads_in_from
-    if leads_in_from is not None:
+    last, runs_in_from = kept[-1].first_op, kept[0].runs_in_from
+    if runs_in_from is not None:
         first = None  # the host begins the step when it does, whatever is removed
     elif first is not None and measure_at is None and last is not None and ops.start[last] > ops.start[first]:
         measure_at, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
@@ -197,7 +197,7 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
     opening, closing = (_first_launched(ops, at) for at in (kept[0].host.start, kept[-1].host.end))
     return Window(
         *(start, end, len(kept), source, before, first, measure_at, scale, share, latency, abstains),
-        *(leads_in_from, opening, closing),
+        *(runs_in_from, opening, closing),
     )
 
 

@@ -241,10 +241,10 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
     apart: list[str] = []
     contradicted = 0
     rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": CLOCK_NS}).fetchall()
-    for device, lateness_ns, most_ns, work_count, early_count, late_count in rows:
+    for device, call_delays_ns, most_ns, work_count, early_count, late_count in rows:
         if most_ns is None:
             continue
-        least_ns = lateness_ns[-1] if lateness_ns else None
+        least_ns = call_delays_ns[-1] if call_delays_ns else None
         is_early, is_late = most_ns < -CLOCK_NS, least_ns is not None and least_ns > CLOCK_NS
         if (is_early or is_late) and least_ns is not None and least_ns > most_ns + CLOCK_NS:
             if max(early_count, late_count) > max(FEW, FEW_SHARE * work_count):
@@ -254,7 +254,7 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
             shifts[device] = most_ns - _LAUNCH_NS if least_ns is None else max(most_ns - _LAUNCH_NS, least_ns)
         elif is_late and least_ns is not None:
             # One call waits for several operations. The last of them gives the strictest bound, if it is not damaged.
-            least_ns = int(next((late_ns for late_ns in lateness_ns if late_ns <= most_ns), least_ns))
+            least_ns = int(next((late_ns for late_ns in call_delays_ns if late_ns <= most_ns), least_ns))
             is_narrow = most_ns - least_ns <= CLOCK_NS  # then the bound by launches is the better one
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
         elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):

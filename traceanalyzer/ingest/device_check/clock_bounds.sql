@@ -3,7 +3,7 @@
 -- may be those of damaged records: the last of $outliers says whether clocks differ, and those ahead of it by how much.
 SELECT
     work.device,
-    max(coalesce(work.start_ns + overruns.dur_ns, work.end_ns) - work.returned_ns, $outliers) AS lateness_ns,
+    max(coalesce(work.start_ns + overruns.dur_ns, work.end_ns) - work.returned_ns, $outliers) AS call_delays_ns,
     list_last(min(work.start_ns - work.call_start_ns, $outliers)) AS most_ns,
     count(*) AS work_count,
     count(*) FILTER (WHERE work.start_ns < work.call_start_ns - $clock_ns) AS early_count,

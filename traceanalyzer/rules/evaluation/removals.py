@@ -33,7 +33,7 @@ _NEXT_TO_NOTHING = 0.002
 _SCANNED_AT_ONCE = 12
 
 
-class LeadScan(Protocol):
+class WhatIfScan(Protocol):
     """Measures the time saved on a device when causes cost nothing and kernels are shorter: see `RememberedScan`."""
 
     def saved_ns(self, place: Device, removal: Removal) -> int:
@@ -156,7 +156,7 @@ class Removal(Struct, frozen=True, dict=True):
             self.stated_ns + other.stated_ns,
         )
 
-    def bound_ns(self, scan: LeadScan, place: Device) -> int:
+    def bound_ns(self, scan: WhatIfScan, place: Device) -> int:
         """Return what this saves alone."""
         return scan.saved_ns(place, self) + self.stated_ns
 
@@ -164,7 +164,7 @@ class Removal(Struct, frozen=True, dict=True):
         """Return what `added_ns` asks."""
         return [self] if fixed is None else [fixed.joined(self), fixed]
 
-    def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
+    def added_ns(self, scan: WhatIfScan, place: Device, fixed: Removal | None) -> int:
         """Return what this saves in addition to what is fixed already."""
         if fixed is None:
             return self.bound_ns(scan, place)
@@ -223,7 +223,7 @@ def _steps_in_all(window: Mapping[str, Any]) -> int:
 
 def device_bounds(
     removals: Mapping[Device, Removal],
-    scan: LeadScan,
+    scan: WhatIfScan,
     windows: Mapping[Device, Mapping[str, Any]],
     fixed: Mapping[Device, Removal],
     added: Mapping[Device, int] | None = None,

@@ -12,7 +12,7 @@ import duckdb
 
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal, RemovalKey, write_bound
+from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey, WhatIfScan, write_bound
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import Bounds
@@ -110,7 +110,7 @@ def _abstains(bounds: Bounds) -> str | None:
 class PooledSavings:
     """Measures what fixes save of all pooled recordings together, each by the replay of its device."""
 
-    def __init__(self, run: RunPlaces, scan: LeadScan) -> None:
+    def __init__(self, run: RunPlaces, scan: WhatIfScan) -> None:
         """Take the places of a run, with its pooled recordings, and what measures savings on each."""
         self._scan = scan
         self._windows = {device: int(run.windows[device]["window_ns"]) for device in run.pooled}

@@ -48,9 +48,9 @@ def read_all_queries() -> list[str]:
 _OWN_SQL = "\n".join(
     [
         "FROM capabilities",
-        "attribution.lead_events",
-        "attribution.lead_costs",
-        "attribution.lead_needs",
+        "attribution.replay_events",
+        "attribution.replay_costs",
+        "attribution.replay_needs",
         "attribution.collective_members",
         *read_all_queries(),
     ]

@@ -17,9 +17,9 @@ from traceanalyzer.rules.evaluation.places import MEASURED, Confidence, Place, R
 from traceanalyzer.rules.evaluation.removals import (
     Device,
     DeviceBound,
-    LeadScan,
     Removal,
     RunScan,
+    WhatIfScan,
     device_bounds,
     fill_bound,
     find_removals,
@@ -112,7 +112,7 @@ class Question(Struct, frozen=True):
     `metrics` makes tables of the metrics that the rules share, as they are needed.
     """
 
-    scan: LeadScan | None
+    scan: WhatIfScan | None
     fixed: Mapping[Device, Removal] = field(default_factory=dict)
     added: Mapping[Device, int] | None = None
     ignored_share: float | None = None
@@ -219,7 +219,7 @@ def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
 
 
 def _without_find(
-    rule: Rule, run: RunPlaces, places: Sequence[Place], bounds: Mapping[Device, DeviceBound], scan: LeadScan | None
+    rule: Rule, run: RunPlaces, places: Sequence[Place], bounds: Mapping[Device, DeviceBound], scan: WhatIfScan | None
 ) -> list[Verdict]:
     """Return the clear verdicts of a rule in a run that has nothing for it to find."""
     if rule.kind == QUALITY:
@@ -277,7 +277,7 @@ def _saves(
 
 
 def _without_select(
-    rule: Rule, run: RunPlaces, place: Place, bounds: Mapping[Device, DeviceBound], scan: LeadScan
+    rule: Rule, run: RunPlaces, place: Place, bounds: Mapping[Device, DeviceBound], scan: WhatIfScan
 ) -> Verdict:
     key = run.key(place)
     distrust = scan.abstains(*key)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal
+from traceanalyzer.rules.evaluation.removals import Device, Removal, WhatIfScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, joined, pooled_row
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import CLEAR, DEVICE, EFFORTS, FIRED, RUN, Rule
@@ -208,7 +208,7 @@ class PlanContext(Struct, frozen=True):
     """What an order of fixes is worked out on: the run, its replays, and the least saving worth a word."""
 
     run: RunPlaces
-    scan: LeadScan
+    scan: WhatIfScan
     # None: ranks cannot be compared, and each device has an order of its own.
     run_savings: RunSavings | PooledSavings | None
     min_impact_share: float
@@ -247,7 +247,7 @@ class PlanContext(Struct, frozen=True):
         return max(1.0, self.min_impact_share * self.window_ns(place))
 
 
-def _saved_on(scan: LeadScan, device: Device, removals: Removals) -> int:
+def _saved_on(scan: WhatIfScan, device: Device, removals: Removals) -> int:
     return removals.get(device, Removal()).bound_ns(scan, device)
 
 

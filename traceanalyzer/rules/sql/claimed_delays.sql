@@ -53,7 +53,7 @@ scanned AS (
     SELECT
         events.trace_id, events.device, events.position, events.op_id, ops.name, ops.start_ns,
         (ops.kind = 'kernel' AND NOT ops.is_comm) OR ops.kind = 'graph' AS is_compute
-    FROM attribution.lead_events AS events
+    FROM attribution.replay_events AS events
     JOIN gpu_ops AS ops ON ops.trace_id = events.trace_id AND ops.op_id = events.op_id
 ),
 stretches AS (
@@ -123,7 +123,7 @@ led AS (
 -- Host time between two events belongs to the operation that comes next.
 long_costs AS (
     SELECT costs.trace_id, costs.device, costs.cause, costs.cost_ns, next.op_id, next.name
-    FROM attribution.lead_costs AS costs
+    FROM attribution.replay_costs AS costs
     JOIN shortest
       ON shortest.trace_id = costs.trace_id
      AND shortest.device = costs.device

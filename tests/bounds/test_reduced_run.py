@@ -52,7 +52,7 @@ def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
 
 def stored_bounds(connection: Any, folder: Path) -> Bounds:
     """Return bounds whose scans are read from files, a group of rows for each rank."""
-    for name in ("lead_events", "lead_costs", "lead_needs"):
+    for name in ("replay_events", "replay_costs", "replay_needs"):
         rows = connection.sql(f"SELECT * FROM attribution.{name} ORDER BY trace_id, device, position").to_arrow_table()
         with pq.ParquetWriter(folder / f"{name}.parquet", rows.schema) as writer:
             for trace_id in sorted(set(rows["trace_id"].to_pylist())):
@@ -65,7 +65,7 @@ def joint(bounds: Bounds) -> JointScan:
     return bounds.together
 
 
-def contracted(run: JointScan) -> ReducedRun:
+def reduced(run: JointScan) -> ReducedRun:
     return ReducedRun(run.sync_points, RankScans(run.scans.__getitem__, lambda _: {}))
 
 
@@ -85,11 +85,11 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
 
 
 def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
-    """Return by how much a lead at a sync point differs at most, and the most that was stated; check each against
+    """Return by how much a shift at a sync point differs at most, and the most that was stated; check each against
     it.
     """
-    small = replace(contracted(run), rounds=rounds)
-    found, whole = small.leads(asked), [*map(run.leads, asked)]
+    small = replace(reduced(run), rounds=rounds)
+    found, whole = small.shifts(asked), [*map(run.shifts, asked)]
     worst = 0
     for scan, calls in enumerate(small.sync_points.calls):
         low, high = small.sync_points.first[scan : scan + 2]
@@ -97,7 +97,7 @@ def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int =
         for column, of_scans in enumerate(whole):
             ends = of_scans[scan]
             true[:, column] = 0 if ends is None else ends[calls.position]
-        difference = np.abs(found.lead_ns[low:high] - true)
+        difference = np.abs(found.shift_ns[low:high] - true)
         assert (difference <= found.off_ns[low:high]).all()
         worst = max(worst, int(difference.max(initial=0)))
     return worst, int(found.off_ns.max(initial=0))

@@ -59,7 +59,7 @@ def _bars(bars: list[tuple[str, int, int]]) -> str:
 
 
 def leads_us() -> list[list[str]]:
-    """Return for each event, and last for the window, its name and its lead without each cause."""
+    """Return for each event, and last for the window, its name and its shift without each cause."""
     bounds = Bounds.load(Drawn.of(SLICES, OPS, SYNCS).con)
     scan = bounds.devices[0, 0].scan
     launched = {row["id"]: NAMES[row["launch"]] for row in rows(OPS)}
@@ -67,8 +67,8 @@ def leads_us() -> list[list[str]]:
     changes = [scan.changes(WhatIf(frozenset({cause}))) for cause in CAUSES]
     ends = np.stack([replay_alone(scan.events, of_one) for of_one in changes], axis=1) // US
     events = [
-        [name_of.get(at, "return of `cudaDeviceSynchronize`"), *map(str, leads)]
-        for at, leads in enumerate(ends.tolist())
+        [name_of.get(at, "return of `cudaDeviceSynchronize`"), *map(str, shifts)]
+        for at, shifts in enumerate(ends.tolist())
     ]
     saved = [bounds.bound(0, 0, frozenset({cause})) // US for cause in CAUSES]
     return [*events, ["**the window**", *(f"**{us}**" for us in saved)]]
@@ -85,7 +85,7 @@ def test_the_drawing_is_that_of_the_example() -> None:
 
 
 def test_the_leads_are_those_that_the_scan_computes() -> None:
-    assert [[name, *leads] for name, *leads, _ in written_rows()] == leads_us()
+    assert [[name, *shifts] for name, *shifts, _ in written_rows()] == leads_us()
 
 
 def test_savings_of_two_fixes_are_those_of_one_scan_with_both() -> None:
