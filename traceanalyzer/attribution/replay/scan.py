@@ -1,7 +1,7 @@
 """How much shorter the window would be if causes cost nothing or ops were faster: one pass over the events of a replay.
 
-The shift of an event is how much earlier it would happen. Host time that is removed shifts the issuing thread. A
-host call that waits for the device loses the part of the shift that the device cannot match. An op starts earlier by the
+The shift of an event is how much earlier it would happen. Host time that is removed shifts the issuing thread. A host
+call that waits for the device loses the part of the shift that the device cannot match. An op starts earlier by the
 least shift among what it waited for, each plus its slack: for how long it was done before the op could begin. Only
 removed time makes a shift; gaps never do.
 """
