@@ -24,8 +24,8 @@ PREDECESSORS = 2
 PASSES = PREDECESSORS + 1
 # More than any shift: a sync point that sets no limit.
 UNLIMITED = 1 << 60
-# The shifts of marked sync points differ by this, which is more than any slack (37 minutes), so that the shift at a later
-# sync point says which of them it comes from.
+# The shifts of marked sync points differ by this, which is more than any slack (37 minutes), so that the shift at a
+# later sync point says which of them it comes from.
 _MARK = 1 << 41
 
 Numbers = NDArray[np.int32]  # of calls, sync points or devices
