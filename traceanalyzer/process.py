@@ -97,6 +97,30 @@ def _go_on_in_a_child(limit_bytes: int) -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
+# Smaller runs need little memory, and giving it back early would take a tenth of their time.
+_LARGE_BYTES = 16 << 20
+_FREED_IS_KEPT = "background_thread:true,dirty_decay_ms:10,muzzy_decay_ms:0"
+
+
+def keep_little_memory(run_bytes: int) -> None:
+    """Have DuckDB give memory back 20 ms after it was freed, not 10 s, for a large run; call before it is loaded."""
+    if run_bytes >= _LARGE_BYTES:
+        os.environ.setdefault("DUCKDB_JE_MALLOC_CONF", _FREED_IS_KEPT)
+
+
+def give_memory_back() -> None:
+    """Give what Arrow and the C library keep for their next use back to the system, where a run is large."""
+    if "DUCKDB_JE_MALLOC_CONF" not in os.environ:
+        return
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # other systems have other libraries
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
 # What a shell reports for a program that a signal ended is this and the signal's number.
 SIGNAL_EXIT = 128
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -17,6 +17,7 @@ import msgspec
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis
 from traceanalyzer.opening.finding import FoundRun
+from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.store.inputs import StoredTrace, engine_key
 from traceanalyzer.store.store import MATCHED, Store
@@ -70,6 +71,7 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
             from traceanalyzer.opening.attributing import scans_of_run
 
             folder, scans_of = scratch, scans_of_run(scratch, executor, opened_store.place, target.name)
+        give_memory_back()
         with connect_canonical(traces, captures=captures) as connection:
             tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
             for name, table in tables.items():

@@ -24,6 +24,7 @@ from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.opening import ignore
 from traceanalyzer.opening.finding import FoundRun, check_name, open_store
+from traceanalyzer.process import keep_little_memory
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.inputs import engine_key
@@ -175,6 +176,7 @@ def ingest_all(found: FoundRun, unreadable: list[TraceAnalyzerError]) -> list[In
     from there; if none can be read, the first error is raised.
     """
     request, sources = found.request, found.sources.sources
+    keep_little_memory(sum(source.stat().st_size for source, _ in sources if isinstance(source, Path)))
     if request.from_store:
         answers = _from_store(sources, found.opened_store, request.report)
     else:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.metrics import CAPTURED_TABLES, metrics, metrics_in_order, sources_in, with_those_below
-from traceanalyzer.process import interrupted_after
+from traceanalyzer.process import give_memory_back, interrupted_after
 from traceanalyzer.query.canonical import (
     connect_canonical,
     copy_run,
@@ -140,6 +140,7 @@ def connect(
         copy_run(connection, traces, derived, needed)
         copied = True
     else:
+        give_memory_back()
         _define_views(connection, traces, derived, needed, ncu_tables, captures)
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)

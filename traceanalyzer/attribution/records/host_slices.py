@@ -25,7 +25,10 @@ LEFT JOIN canonical.threads AS threads USING (trace_id, thread_id)
 WHERE trace_id = $trace_id
   AND list_contains($threads, COALESCE(twin_id, slices.thread_id))
 """
-_ORDERED = _QUERY + "ORDER BY thread_id, start_ns, end_ns DESC, slice_id"
+_NUMBERS = (
+    *("slice_id", "thread_id", "start_ns", "end_ns", "depth"),
+    *("parent_id", "op_id", "annotation_id", "python_id", "correlation"),
+)
 
 # With more ids per row than this, a table of all ids would be mostly empty.
 _MOST_IDS_A_ROW = 64
@@ -109,24 +112,23 @@ def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]
     )
 
 
-def _are_ordered(table: pa.Table) -> bool:
-    """Return whether rows already have the order of the store, so sorting is needless."""
-    thread, start = column(table, "thread_id"), column(table, "start_ns")
+def _order(thread: Ints, start: Ints, end: Ints, slice_id: Ints) -> Ints | None:
+    """Return the rows by thread, start, longer first; None: they have this order, which is that of the store."""
     same_thread = thread[1:] == thread[:-1]
-    if np.any(thread[1:] < thread[:-1]) or np.any(same_thread & (start[1:] < start[:-1])):
-        return False
-    tied = np.flatnonzero(same_thread & (start[1:] == start[:-1]))
-    end, slice_id = column(table, "end_ns"), column(table, "slice_id")
-    longer_first = (end[tied] > end[tied + 1]) | (end[tied] == end[tied + 1]) & (slice_id[tied] < slice_id[tied + 1])
-    return bool(longer_first.all())
+    if not (np.any(thread[1:] < thread[:-1]) or np.any(same_thread & (start[1:] < start[:-1]))):
+        tied = np.flatnonzero(same_thread & (start[1:] == start[:-1]))
+        longer, same_end = end[tied] > end[tied + 1], end[tied] == end[tied + 1]
+        if (longer | same_end & (slice_id[tied] < slice_id[tied + 1])).all():
+            return None
+    ordered: Ints = np.lexsort((slice_id, -end, start, thread))
+    return ordered
 
 
-def _nested_in_twins(table: pa.Table, moved: Ints, parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
+def _nested_in_twins(thread: Ints, end: Ints, moved: Ints, parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
     """Return parents and depths with calls of other lines nested in what the thread does around them.
 
     A call contains no slice of the other line, so its parent is the innermost one that is open when it starts.
     """
-    thread, end = column(table, "thread_id"), column(table, "end_ns")
     is_moved = np.zeros(len(thread), np.bool_)
     is_moved[moved] = True
     rows = np.arange(len(thread))
@@ -148,26 +150,31 @@ def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: lis
     """Read the slices of some threads of a trace."""
     params = {"trace_id": trace_id, "threads": threads}
     table = con.sql(_QUERY, params=params).to_arrow_table()
-    if not _are_ordered(table):
-        table = con.sql(_ORDERED, params=params).to_arrow_table()
     codes, names, categories = _name_codes(table)
-    ids = column(table, "slice_id")
-    by_id = RowsById(ids)
-    parent, depth = by_id.of(column(table, "parent_id")), column(table, "depth")
-    moved = np.flatnonzero(table["is_moved"].to_numpy())
+    is_moved = table["is_moved"].to_numpy()
+    numbers = {name: column(table, name) for name in _NUMBERS}
+    del table  # its texts take as much as all numbers
+    order = _order(*(numbers[name] for name in ("thread_id", "start_ns", "end_ns", "slice_id")))
+    if order is not None:
+        codes, is_moved = codes[order], is_moved[order]
+        for name in _NUMBERS:
+            numbers[name] = numbers[name][order]
+    by_id = RowsById(numbers["slice_id"])
+    parent, depth = by_id.of(numbers["parent_id"]), numbers["depth"]
+    moved = np.flatnonzero(is_moved)
     if len(moved):
-        parent, depth = _nested_in_twins(table, moved, parent, depth)
+        parent, depth = _nested_in_twins(numbers["thread_id"], numbers["end_ns"], moved, parent, depth)
     return HostSlices(
-        slice_id=ids,
-        thread=column(table, "thread_id"),
-        start=column(table, "start_ns"),
-        end=column(table, "end_ns"),
+        slice_id=numbers["slice_id"],
+        thread=numbers["thread_id"],
+        start=numbers["start_ns"],
+        end=numbers["end_ns"],
         depth=depth,
         parent=parent,
-        op_id=column(table, "op_id"),
-        annotation_id=column(table, "annotation_id"),
-        python_id=column(table, "python_id"),
-        correlation=column(table, "correlation"),
+        op_id=numbers["op_id"],
+        annotation_id=numbers["annotation_id"],
+        python_id=numbers["python_id"],
+        correlation=numbers["correlation"],
         name_code=codes,
         names=names,
         categories=categories,

@@ -109,7 +109,7 @@ gradient_parts AS (
     WHERE category = 'cpu_op' AND starts_with(name, 'aten::cudnn_convolution_backward_')
     GROUP BY trace_id, op_id
 ),
-described_calls AS MATERIALIZED (
+described_calls AS (
     SELECT
         calls.*,
         given.input_shapes, given.input_types, given.concrete_inputs, given.input_strides,
@@ -122,30 +122,24 @@ described_calls AS MATERIALIZED (
            ON gradients.trace_id = calls.trace_id AND gradients.sequence = given.sequence
     LEFT JOIN gradient_parts AS parts ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
--- Many calls share few signatures, so each signature is read once.
+-- Many calls share few signatures, so each signature is held and read once.
 distinct_calls AS (
-    SELECT DISTINCT
+    SELECT
         operator, family, input_shapes, input_types, concrete_inputs, input_strides, out_shape,
-        has_input_gradient, has_weight_gradient
+        has_input_gradient, has_weight_gradient,
+        list({
+            'trace_id': trace_id, 'slice_id': slice_id, 'thread_id': thread_id, 'start_ns': start_ns, 'end_ns': end_ns
+        }) AS calls
     FROM described_calls
+    GROUP BY ALL
 ),
 signatures AS MATERIALIZED (
     SELECT *, TRY_CAST(out_shape AS BIGINT[]) AS out_dims
     FROM read_signatures('distinct_calls')
 ),
 calls AS MATERIALIZED (
-    SELECT
-        calls.trace_id, calls.slice_id, calls.thread_id, calls.start_ns, calls.end_ns, signatures.signature_id
-    FROM described_calls AS calls
-    JOIN signatures
-      ON signatures.operator = calls.operator
-     AND signatures.input_shapes IS NOT DISTINCT FROM calls.input_shapes
-     AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
-     AND signatures.concrete_inputs IS NOT DISTINCT FROM calls.concrete_inputs
-     AND signatures.input_strides IS NOT DISTINCT FROM calls.input_strides
-     AND signatures.out_shape IS NOT DISTINCT FROM calls.out_shape
-     AND signatures.has_input_gradient = calls.has_input_gradient
-     AND signatures.has_weight_gradient = calls.has_weight_gradient
+    SELECT unnest(calls, recursive := TRUE), signature_id
+    FROM signatures
 ),
 costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.diagnosis import Diagnosis, Opening
+from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
     MIN_IMPACT_SHARE,
@@ -78,6 +79,7 @@ def diagnose(
     overrides = Overrides(project, params)
     rules, values = _in_force(rules, overrides)
     bounds = Bounds.load(con, scans_of)
+    give_memory_back()
     lock_workspace(con)
     metrics = SharedMetrics(con, tables_read(rules))
     metrics.make_for(["recordings", "capabilities"])

@@ -51,7 +51,8 @@ pauses AS (
 ),
 scanned AS (
     SELECT
-        events.trace_id, events.device, events.position, events.op_id, ops.name, ops.start_ns,
+        events.trace_id, events.device, events.position, events.op_id, ops.start_ns,
+        hash(ops.name) AS name_id,  -- names are long, and there is one for each event
         (ops.kind = 'kernel' AND NOT ops.is_comm) OR ops.kind = 'graph' AS is_compute
     FROM attribution.replay_events AS events
     JOIN gpu_ops AS ops ON ops.trace_id = events.trace_id AND ops.op_id = events.op_id
@@ -122,7 +123,7 @@ led AS (
 ),
 -- Host time between two events belongs to the operation that comes next.
 long_costs AS (
-    SELECT costs.trace_id, costs.device, costs.cause, costs.cost_ns, next.op_id, next.name
+    SELECT costs.trace_id, costs.device, costs.cause, costs.cost_ns, next.op_id, next.name_id
     FROM attribution.replay_costs AS costs
     JOIN shortest
       ON shortest.trace_id = costs.trace_id
@@ -135,18 +136,18 @@ long_costs AS (
      AND next.position >= costs.position
 ),
 delayed_names AS (
-    SELECT trace_id, device, cause, name, min(long_costs.cost_ns) AS cost_ns
+    SELECT trace_id, device, cause, name_id, min(long_costs.cost_ns) AS cost_ns
     FROM long_costs
     JOIN led USING (trace_id, device, cause, op_id)
     WHERE led.is_claimed AND long_costs.cost_ns >= led.dur_ns / 2
-    GROUP BY trace_id, device, cause, name
+    GROUP BY trace_id, device, cause, name_id
 )
 SELECT trace_id, device, cause, op_id FROM led WHERE is_claimed
 UNION
 (
     SELECT trace_id, device, cause, op_id
     FROM long_costs
-    JOIN delayed_names USING (trace_id, device, cause, name)
+    JOIN delayed_names USING (trace_id, device, cause, name_id)
     WHERE long_costs.cost_ns >= delayed_names.cost_ns / 2
     EXCEPT
     SELECT trace_id, device, cause, op_id FROM led WHERE NOT is_claimed
