@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 _SORTS = """
 import sys, time
 from pathlib import Path
@@ -16,7 +15,8 @@ keep_little_memory(int(sys.argv[1]))
 import duckdb
 texts = "SELECT range::VARCHAR || repeat('x', 200) AS text FROM range(400000)"
 with duckdb.connect() as con:
-    con.execute(f"SELECT max(n), min(text) FROM (SELECT text, row_number() OVER (ORDER BY text DESC) AS n FROM ({texts}))")
+    sorted_texts = f"SELECT text, row_number() OVER (ORDER BY text DESC) AS n FROM ({texts})"
+    con.execute(f"SELECT max(n), min(text) FROM ({sorted_texts})")
     con.fetchall()
     time.sleep(0.5)
     print(int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) // 1024)
