@@ -23,6 +23,7 @@ import traceanalyzer.rules
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
@@ -36,7 +37,7 @@ from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate
+from tracesim import simulate, simulate_job
 
 RULES = load_rules()
 LOADER = {"steps": 8, "kernels": 120, "kernel_us": 60, "loader_us": 9000}
@@ -277,6 +278,68 @@ def test_limits_as_strong_as_each_other_are_told_together() -> None:
     assert "data loader, and attention writes its score matrix to memory: fixing only the first saves" in headline
     assert "as limiting as attention-unfused: fix both" in headline
     assert "with attention-unfused: up to −" in headline
+
+
+# Two limits that take about as long as each other.
+# The host takes 5.2 ms to launch a step; so do the copies of a step, and all kernels together with the collective.
+TWO_LIMITS = {"ranks": 2, "steps": 6, "kernels": 200, "kernel_us": 10, "host_us": 20, "loader_us": 0}
+LAUNCHING = ("host.launch_api", "host.op", "host.python")
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("job", "ended", "leading"),
+    [
+        (TWO_LIMITS | {"comm_us": 3000}, "dev.comm_transfer", {"launch-bound", "comm-blocking"}),
+        (TWO_LIMITS | {"comm_us": 2500}, "dev.comm_transfer", {"launch-bound", "comm-blocking"}),
+        # A loader that saves little by itself does not lead, either.
+        (TWO_LIMITS | {"comm_us": 3000, "loader_us": 300}, "dev.comm_transfer", {"launch-bound", "comm-blocking"}),
+        (TWO_LIMITS | {"ranks": 1, "h2d_us": 5200, "h2d_mb": 100}, "dev.h2d", {"launch-bound", "h2d-exposed"}),
+    ],
+)
+def test_two_limits_of_one_length_are_worth_what_a_run_without_both_takes_less(
+    job: dict[str, Any], ended: str, leading: set[str]
+) -> None:
+    diagnosis = diagnosed(job)
+    (plan,) = diagnosis.plans
+    first, second = plan.fixes[:2]
+    assert {first.rule, second.rule} == leading
+    assert (first.after, second.after) == ((second.rule,), (first.rule,))
+    truth = simulate_job(job)
+    of_first = LAUNCHING if first.rule == "launch-bound" else (ended,)
+    assert first.saving_ns / plan.window_ns == pytest.approx(truth.true_saving_share(of_first), abs=0.02)
+    both = (first.saving_ns + second.saving_ns) / plan.window_ns
+    assert both == pytest.approx(truth.true_saving_share((*LAUNCHING, ended)), abs=0.02)
+    assert re.search(
+        r"and compute waits for \S.*: fixing only the first saves \S.*, \S+ fixes together up to (57|60)",
+        judge(diagnosis).sentence,
+    )
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    "job",
+    [
+        TWO_LIMITS | {"kernel_us": 26, "ranks": 1, "precision": "fp32"},
+        TWO_LIMITS | {"comm_us": 3500},
+    ],
+)
+def test_a_slow_host_behind_a_limit_that_is_a_little_longer_is_named_with_it(job: dict[str, Any]) -> None:
+    diagnosis = diagnosed(job)
+    (plan,) = diagnosis.plans
+    assert (plan.fixes[-1].rule, plan.fixes[-1].status) == ("launch-bound", "latent")
+    assert plan.fixes[-1].saving_ns > 5 * plan.fixes[0].saving_ns
+    assert (
+        ", and the host launches kernels more slowly than the GPU runs them: fixing only" in judge(diagnosis).sentence
+    )
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("comm_us", [1000, 8000])
+def test_one_limit_that_is_much_longer_than_another_stands_alone(comm_us: int) -> None:
+    diagnosis = diagnosed(TWO_LIMITS | {"comm_us": comm_us, "kernel_us": 20 if comm_us > 5000 else 10})
+    assert "fixing only the first" not in judge(diagnosis).sentence
+    assert diagnosis.plans[0].fixes[0].status == "primary"
 
 
 @pytest.mark.check

@@ -324,6 +324,23 @@ class Diagnosis:
         return display().diagnosis_in_notebook(self)
 
 
+def gpu_count(diagnosis: Diagnosis) -> int:
+    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
+    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
+    return _device_count(diagnosis) - len(shared) + len(set(shared))
+
+
+def _device_count(diagnosis: Diagnosis) -> int:
+    of_trace: dict[str, set[int]] = {}
+    for ledger in diagnosis.ledgers:
+        of_trace.setdefault(ledger.trace, set()).add(ledger.device)
+    of_rank: dict[int, int] = {}
+    for trace in diagnosis.traces:
+        seen = of_rank.get(trace.rank_id, 0)
+        of_rank[trace.rank_id] = max(seen, len(of_trace.get(trace.trace, ())))
+    return sum(of_rank.values())
+
+
 # Runs of so many ranks are opened whole.
 OPENED_RANKS = 64
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis import (
+    SEVERITIES,
+    DeviceLedger,
+    Diagnosis,
+    Finding,
+    FixPlan,
+    HostLedger,
+    RunLedger,
+    plan_of_finding,
+)
+from traceanalyzer.diagnosis.diagnosis import gpu_count
 from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
 from traceanalyzer.diagnosis.shares import compute_share, unexplained_rest, unexplained_share, worth_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
@@ -269,23 +279,6 @@ def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
     return ledger if ledger is not None and ledger.recording_count > 1 else None
 
 
-def gpu_count(diagnosis: Diagnosis) -> int:
-    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
-    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
-    return _device_count(diagnosis) - len(shared) + len(set(shared))
-
-
-def _device_count(diagnosis: Diagnosis) -> int:
-    of_trace: dict[str, set[int]] = {}
-    for ledger in diagnosis.ledgers:
-        of_trace.setdefault(ledger.trace, set()).add(ledger.device)
-    of_rank: dict[int, int] = {}
-    for trace in diagnosis.traces:
-        seen = of_rank.get(trace.rank_id, 0)
-        of_rank[trace.rank_id] = max(seen, len(of_trace.get(trace.trace, ())))
-    return sum(of_rank.values())
-
-
 def _compute_words(diagnosis: Diagnosis) -> str:
     ledgers = diagnosis.ledgers
     shares = sorted(compute_share(ledger) for ledger in ledgers)
@@ -343,11 +336,11 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     plan = plan_of_finding(diagnosis.plans, first)
     joint = share
     sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({_worth_words(first)})"
-    if plan is not None and plan.fixes[0].status == "latent":  # two limits as strong as each other
+    if plan is not None and (second := _next_limit(timed, plan)) is not None:
         share = plan.fixes[0].saving_ns / plan.window_ns
-        second = next(finding for finding in timed if finding.rule == plan.fixes[1].rule)
-        alone = f"saves up to {percent(share)}" if share > 0.005 else "saves next to nothing"
-        sentence = f"{opening}{title}, and {lower_first(second.title)}: fixing only the first {alone}"
+        alone = f"up to {percent(share)}" if share > 0.005 else "next to nothing"
+        alone += f" ({_worth_words(first)})" if first.confidence == "low" else ""
+        sentence = f"{opening}{title}, and {lower_first(second.title)}: fixing only the first saves {alone}"
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = sum(fix.saving_ns >= _VISIBLE_SHARE * plan.window_ns for fix in plan.fixes)
@@ -355,6 +348,14 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
             named = str(count) if count < len(plan.fixes) else "both" if count == 2 else f"all {count}"
             sentence += f", {named} fixes together up to {percent(joint)}"
     return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
+
+
+def _next_limit(timed: list[Finding], plan: FixPlan) -> Finding | None:
+    """Return the limit behind the first one of a plan, where they are as strong as each other or it hides much more."""
+    first, *others = plan.fixes
+    much_ns = 0 if first.status == "latent" else 2 * first.saving_ns
+    hidden = [fix.rule for fix in others if fix.status == "latent" and fix.saving_ns >= much_ns]
+    return next((finding for finding in timed if finding.rule in hidden and timed[0].rule == first.rule), None)
 
 
 def _worth_words(finding: Finding) -> str:

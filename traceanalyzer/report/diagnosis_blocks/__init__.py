@@ -277,8 +277,8 @@ def plan_remark(plan: FixPlan, fix: PlannedFix, confidence: str, before: Sequenc
     if fix.status == "alternative":
         return f"already covered by {' or '.join(fix.alternatives) or 'the fixes above'}"
     if fix.status == "latent":
-        needed = [rule for rule in before if rule in fix.after] or before
-        return f"next bottleneck after {needed[-1]}" if needed else f"as limiting as {listed(fix.after)}: fix both"
+        later = [rule for rule in fix.after if rule not in before]
+        return f"as limiting as {listed(later)}: fix both" if later else f"next bottleneck after {fix.after[-1]}"
     return f"{confidence} confidence"
 
 

@@ -271,8 +271,9 @@ def saving_words(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fals
 def _latent_words(diagnosis: Diagnosis, finding: Finding) -> str:
     """Say when a latent fix saves time: after those before it, or together with one that limits as much."""
     plan = plan_of_finding(diagnosis.plans, finding)
-    begins = plan is not None and plan.fixes[0].rule == finding.rule
-    return f"with {listed(plan.fixes[0].after)}: " if plan is not None and begins else "next bottleneck: "
+    of_pair = plan.fixes[:2] if plan is not None and plan.fixes[0].status == "latent" else ()
+    after = next((fix.after for fix in of_pair if fix.rule == finding.rule), ())
+    return f"with {listed(after)}: " if after else "next bottleneck: "
 
 
 def _tables(evidences: Sequence[Evidence], most_rows: int | None) -> list[Table]:

@@ -17,7 +17,7 @@ from traceanalyzer.rules.evaluation.removals import Device, claim_values, claime
 from traceanalyzer.rules.evaluation.run_savings import Removals
 from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE, FixOrder, Key, PlanContext, key_of
+from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE, LATENT, FixOrder, Key, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import add_latent, find_joint, put_in_order, say_what_is_left
 from traceanalyzer.rules.rule_file.model import FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
@@ -132,8 +132,8 @@ def plan_fixes(
 ) -> Planned:
     """Share the time out among what fired, drop what finer findings replace, and put the fixes in order.
 
-    Where nothing that fired can be fixed alone, two limits may hold each other up. Fixes that matter only after those
-    come last, and general ones say what finer ones leave.
+    Two limits may hold each other up, so that neither fires alone. Fixes that matter only after others come last, and
+    general ones say what finer ones leave.
     """
     con, run, values = evaluator.con, evaluator.run, evaluator.values
     timed = [verdict for verdict in verdicts if verdict.state == FIRED]
@@ -148,8 +148,8 @@ def plan_fixes(
     def evaluate(rule: Rule, fixed: Removals, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
         return lower_confidence(evaluator.evaluate(rule, fixed, added), quality)
 
-    orders, joint = find_joint(context, waiting, orders, evaluate)
-    orders, latent = add_latent(context, waiting, orders, evaluate)
+    orders = add_latent(context, waiting, orders, evaluate)
+    orders |= add_latent(context, waiting, find_joint(context, waiting, orders, evaluate), evaluate)
     orders = say_what_is_left(
         context,
         orders,
@@ -157,8 +157,10 @@ def plan_fixes(
     )
     warnings = [verdict for verdict in quality if verdict.state == FIRED]
     ordered = [_in_order(orders, verdict) for verdict in timed]
-    fired = [verdict for verdict in (*warnings, *ordered, *joint, *latent) if key_of(verdict) not in refined]
-    if joint or latent or refined:
+    items = (item for order in orders.values() for item in order.items if item.status == LATENT)
+    latent = [verdict for item in items for verdict in item.candidate.verdicts]
+    fired = [verdict for verdict in (*warnings, *ordered, *latent) if key_of(verdict) not in refined]
+    if latent or refined:
         shares = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     return Planned(fired, suppressed, refined, shares, orders)
 

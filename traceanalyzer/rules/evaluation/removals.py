@@ -156,6 +156,18 @@ class Removal(Struct, frozen=True, dict=True):
             self.stated_ns + other.stated_ns,
         )
 
+    def without(self, other: Removal | None) -> Removal:
+        """Return this removal without what another one takes away; what a rule's select works out stays."""
+        if other is None:
+            return self
+        return replace(
+            self,
+            causes=self.causes - other.causes,
+            savings={op_id: ns for op_id, ns in self.savings.items() if op_id not in other.savings},
+            launches=self.launches - other.launches,
+            delays=frozenset(delay for delay in self.delays - other.delays if delay[0] not in other.causes),
+        )
+
     def bound_ns(self, scan: WhatIfScan, place: Device) -> int:
         """Return what this saves alone."""
         return scan.saved_ns(place, self) + self.stated_ns
@@ -177,6 +189,7 @@ class DeviceBound(Struct, frozen=True):
     window: Mapping[str, Any]
     removal: Removal
     bound_ns: int | None
+    after_fixes: bool = False  # the bound is what this adds to other fixes
     run_ns: int | None = None  # of a rule about the run: what all devices save together if each is fixed
     longest_ns: int | None = None  # of a rule about the run: the longest window of its devices, which the run takes
 
@@ -212,6 +225,7 @@ class DeviceBound(Struct, frozen=True):
             "worst_ms": 0.0 if worst_ns is None else worst_ns / 1e6,
             "worst_step": claimed.get("worst_step"),
             "noise_share": self.noise_share,
+            "after_fixes": self.after_fixes,
             "per": "a step" if step_count else "in the window",
         }
 
@@ -243,7 +257,7 @@ def device_bounds(
             bound_ns: int | None = added.get(place, 0)
         else:
             bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
-        bounds[place] = DeviceBound(window, removal, bound_ns)
+        bounds[place] = DeviceBound(window, removal, bound_ns, bool(fixed))
     return bounds
 
 
@@ -260,7 +274,7 @@ def run_bounds(
         run_savings.prepare({place: removals[place]} for place in asked)
         alone |= {place: run_savings.saved_ns({place: removals[place]}) for place in asked}
     return {
-        place: DeviceBound(window, removals[place], alone[place], all_ns, longest_ns)
+        place: DeviceBound(window, removals[place], alone[place], run_ns=all_ns, longest_ns=longest_ns)
         for place, window in windows.items()
     }
 

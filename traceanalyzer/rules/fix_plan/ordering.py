@@ -40,8 +40,8 @@ LATENT_ROUNDS = 2
 
 def add_latent(
     context: PlanContext, verdicts: Sequence[Verdict], orders: Mapping[Place, FixOrder], evaluate: Reevaluate
-) -> tuple[dict[Place, FixOrder], list[Verdict]]:
-    """Return the orders with their latent fixes appended, and the verdicts of these fixes."""
+) -> dict[Place, FixOrder]:
+    """Return the orders with their latent fixes appended."""
     extended = dict(orders)
     # A rule in an order already is fixed wherever it saves time.
     ordered = {(item.rule, place) for place, order in orders.items() for item in order.items}
@@ -50,7 +50,6 @@ def add_latent(
         for item in waiting_for_fixes(context, verdicts)
         if (place := context.place_of(item)) in orders and (item.rule.id, place) not in ordered
     ]
-    latent: list[Verdict] = []
     for _ in range(LATENT_ROUNDS if orders else 0):
         done: Removals = {}
         for order in extended.values():
@@ -69,8 +68,7 @@ def add_latent(
             extended[place] = replace(extended[place], items=(*extended[place].items, best))
             keys = {(best.rule, verdict.place) for verdict in best.candidate.verdicts}
             waiting = [item for item in waiting if (item.rule.id, item.place) not in keys]
-            latent += best.candidate.verdicts
-    return extended, latent
+    return extended
 
 
 def _is_needed(savings_of: SavingsOf, order: FixOrder, item: Ordered, removals: Removals, added_ns: int) -> bool:
@@ -116,67 +114,109 @@ JOINT_SHARE = 0.1
 
 def find_joint(
     context: PlanContext, verdicts: Sequence[Verdict], orders: Mapping[Place, FixOrder], evaluate: Reevaluate
-) -> tuple[dict[Place, FixOrder], list[Verdict]]:
-    """Return an order of two fixes for each place that has none and where both together save much, and their verdicts.
+) -> dict[Place, FixOrder]:
+    """Return the orders of the places where two fixes save much together that nothing else saves.
 
     The first is the fix without which all others save least; the second adds most to it. Each fires where the other
-    counts as made, and is latent after it.
+    counts as made, and is latent after it. A pair that saves more than the whole order goes ahead of it, else behind.
     """
     waiting: dict[Place, list[Verdict]] = {}
     for verdict in waiting_for_fixes(context, verdicts):
         waiting.setdefault(context.place_of(verdict), []).append(verdict)
-    found, fired = dict(orders), []
+    found = {}
     for place, own in waiting.items():
-        first = None if place in orders else _most_needed(context, place, own)
-        pair = None if first is None else _pair(context, place, first, own, evaluate)
+        order = orders.get(place, FixOrder())
+        done = fixes_of(order.items)
+        savings_of, floor_ns = context.savings_of(place), JOINT_SHARE * context.window_ns(place)
+        done_ns = savings_of(done)
+        if savings_of(joined(done, *(verdict.removals for verdict in own))) - done_ns < floor_ns:
+            continue
+        latent = {item.rule for item in order.items if item.status == LATENT}
+        pair = _pair(context, place, FixOrder(), own, evaluate)
+        if pair is not None and (not order.items or savings_of(fixes_of(pair)) >= done_ns + floor_ns):
+            found[place] = _behind(savings_of, pair, [item for item in order.items if item.status != LATENT])
+            continue
+        rest = [verdict for verdict in own if verdict.rule.id not in latent]
+        pair = _pair(context, place, order, rest, evaluate) if order.items else None
         if pair is not None:
-            found[place] = FixOrder(pair)
-            fired += [verdict for item in pair for verdict in item.candidate.verdicts]
-    return found, fired
+            found[place] = replace(order, items=(*order.items, *pair))
+    return found
 
 
-def _most_needed(context: PlanContext, place: Place, waiting: Sequence[Verdict]) -> str | None:
-    """Return the rule whose fix all other fixes need most; None: all fixes together save little."""
-    removals = {rule: _removals(own) for rule, own in group_by_rule(waiting).items()}
-    savings_of, floor_ns = context.savings_of(place), JOINT_SHARE * context.window_ns(place)
-    together_ns = savings_of(joined(*removals.values()))
-    if together_ns < floor_ns:
-        return None
-    without = {rule: joined(*(own for other, own in removals.items() if other != rule)) for rule in removals}
-    prepare_scans(context, without.values())
-    needed_ns = {rule: together_ns - savings_of(others) for rule, others in without.items()}
-    first = max(needed_ns, key=lambda rule: (needed_ns[rule], rule))
-    return first if needed_ns[first] >= floor_ns else None
+def _behind(savings_of: SavingsOf, pair: Sequence[Ordered], rest: Sequence[Ordered]) -> FixOrder:
+    """Return an order in which a pair goes ahead of other fixes, and these say what they add to it."""
+    items = list(pair)
+    for item in rest:
+        before = fixes_of(items)
+        marginal_ns = savings_of(joined(before, item.candidate.removals)) - savings_of(before)
+        items.append(replace(item, order=len(items) + 1, marginal_ns=marginal_ns))
+    return FixOrder(tuple(items))
 
 
 def _pair(
-    context: PlanContext, place: Place, first: str, waiting: Sequence[Verdict], evaluate: Reevaluate
+    context: PlanContext, place: Place, order: FixOrder, waiting: Sequence[Verdict], evaluate: Reevaluate
 ) -> tuple[Ordered, Ordered] | None:
-    """Return a fix and the one that adds most to it, if both fire once the other is made."""
-    savings_of = context.savings_of(place)
-    groups = group_by_rule(waiting)
-    of_first = groups.pop(first)
-    removals = _removals(of_first)
-    alone_ns = savings_of(removals)
-    prepare_scans(context, [joined(removals, _removals(own)) for own in groups.values()])
-    added_ns = {rule: savings_of(joined(removals, _removals(own))) - alone_ns for rule, own in groups.items()}
-    for second in sorted(added_ns, key=lambda rule: (-added_ns[rule], rule)):
-        if alone_ns + added_ns[second] < JOINT_SHARE * context.window_ns(place):
+    """Return two fixes that save much together once an order's fixes are made, and each alone little.
+
+    What a fix takes away is left out of all others, too: several rules may claim one cause.
+    """
+    savings_of, floor_ns = context.savings_of(place), JOINT_SHARE * context.window_ns(place)
+    groups, done = group_by_rule(waiting), fixes_of(order.items)
+    removals = {rule: _removals(own) for rule, own in groups.items()}
+    whole = joined(*removals.values())
+    without = {
+        rule: joined(done, {device: item.without(own.get(device)) for device, item in whole.items()})
+        for rule, own in removals.items()
+    }
+    prepare_scans(context, without.values())
+    together_ns, done_ns = savings_of(joined(done, whole)), savings_of(done)
+    needed_ns = {rule: together_ns - savings_of(others) for rule, others in without.items()}
+    if max(needed_ns.values()) < floor_ns:
+        return None
+    alone = {rule: joined(done, own) for rule, own in removals.items()}
+    prepare_scans(context, alone.values())
+    alone_ns = {rule: savings_of(own) - done_ns for rule, own in alone.items()}
+    for first in sorted(needed_ns, key=lambda rule: (-needed_ns[rule], rule)):
+        if needed_ns[first] < floor_ns:
             break
-        (fired,) = fired_after(context, [groups[second]], removals, evaluate)
-        later = fired.get(place, [])
-        if not later:
-            continue
-        (fired,) = fired_after(context, [of_first], _removals(later), evaluate)
-        earlier = fired.get(place)
-        if earlier:
-            one = after_fixes(context, place, earlier, _removals(later))
-            other = after_fixes(context, place, later, one.removals)
-            return (
-                Ordered(one, 1, savings_of(one.removals), status=LATENT, after=(second,)),
-                Ordered(other, 2, other.bound_ns, status=LATENT, after=(first,)),
-            )
+        both = {rule: joined(alone[first], own) for rule, own in removals.items()}
+        prepare_scans(context, both.values())
+        added_ns = {rule: savings_of(fixes) - done_ns - alone_ns[first] for rule, fixes in both.items()}
+        for second in sorted(added_ns, key=lambda rule: (-added_ns[rule], rule)):
+            if added_ns[second] - alone_ns[second] >= floor_ns:
+                pair = _fired_together(context, place, order, groups[first], groups[second], evaluate)
+                if pair is not None:
+                    return pair
     return None
+
+
+def _fired_together(
+    context: PlanContext,
+    place: Place,
+    order: FixOrder,
+    first: Sequence[Verdict],
+    second: Sequence[Verdict],
+    evaluate: Reevaluate,
+) -> tuple[Ordered, Ordered] | None:
+    """Return the fixes of two rules, if each rule fires once the other's fix and those of an order are made."""
+    done = fixes_of(order.items)
+    (fired,) = fired_after(context, [second], joined(done, _removals(first)), evaluate)
+    later = fired.get(place)
+    if not later:
+        return None
+    (fired,) = fired_after(context, [first], joined(done, _removals(later)), evaluate)
+    earlier = fired.get(place)
+    if not earlier:
+        return None
+    one = after_fixes(context, place, earlier, joined(done, _removals(later)))
+    other = after_fixes(context, place, later, joined(done, one.removals))
+    savings_of, at = context.savings_of(place), len(order.items)
+    alone_ns = savings_of(joined(done, one.removals)) - savings_of(done)
+    before = tuple(item.rule for item in order.items if item.status in (PRIMARY, LATENT))
+    return (
+        Ordered(one, at + 1, alone_ns, status=LATENT, after=(*before, other.rule.id)),
+        Ordered(other, at + 2, other.bound_ns, status=LATENT, after=(*before, one.rule.id)),
+    )
 
 
 def _removals(verdicts: Iterable[Verdict]) -> Removals:

@@ -24,5 +24,6 @@ CREATE TABLE bound (
     worst_ms      DOUBLE,            -- longest claimed row; 0: none
     worst_step    BIGINT,            -- step of that row
     noise_share   DOUBLE,            -- twice the standard error of the mean step, at most 5 %: a smaller bound is not reported
+    after_fixes   BOOLEAN,           -- other fixes count as made: what hides behind them now is in bound_ns and not in the claimed time
     per           VARCHAR            -- 'a step' or 'in the window', for messages
 );

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.diagnosis import gpu_count
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import (
     RunVerdict,
-    gpu_count,
     has_no_compute,
     is_recorded_again,
     leading_finding,
