@@ -86,7 +86,7 @@ def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:
 @pytest.mark.check
 def test_what_a_finding_saves_that_owns_no_time_is_not_unexplained_too(tmp_path: Path) -> None:
     """The host is late throughout and hides the loader: the finding about the loader owns no wait, and saves one."""
-    job = {"ranks": 2, "kernels": 200, "kernel_us": 10, "host_us": 20, "comm_us": 3000}
+    job = {"ranks": 2, "kernels": 200, "kernel_us": 23, "host_us": 20, "comm_us": 400}
     simulate_job(job).write_kineto(tmp_path / "run")
     with open_run(tmp_path / "run", store=tmp_path / "store") as run:
         diagnosis = run.diagnose(settings=NO_SETTINGS)

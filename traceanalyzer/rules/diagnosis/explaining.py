@@ -205,8 +205,13 @@ def attach_explanations(
 
 
 def _explains(explanation: Verdict, finding: Verdict) -> bool:
-    """Return whether an explanation is about a finding's place, and about its operations where it names one (op_id)."""
-    if not explanation.place.meets(finding.place):
+    """Return whether an explanation is about a finding's place, and about its operations where it names one (op_id).
+
+    What explains time that shows now does not explain a limit that shows only after other fixes.
+    """
+    bound_ns, claimed_ns = finding.bound_ns or 0, finding.row.get("claimed_ns") or 0
+    is_hidden = finding.row.get("after_fixes") and 2 * claimed_ns < bound_ns
+    if is_hidden or not explanation.place.meets(finding.place):
         return False
     saved = [removal.savings for removal in finding.removals.values() if removal.savings]
     op_id = explanation.row.get("op_id")
