@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xla_profiles import diagnose
+from xla_profiles import diagnose, rules_of
 from xspace import MS, US, PlaneMaker, read, space
 
 Events = list[tuple[int, int, str, dict[str, Any]]]
@@ -94,6 +94,40 @@ def test_time_between_programs_is_python_where_frames_are_and_the_frameworks_whe
     shares = {bucket: ns / ledger.window_ns for bucket, ns in ledger.buckets if ns}
     assert "host.other" not in shares
     assert shares["host.python"] > 0.5
+
+
+def steps(count: int, *, at_us: int = 0) -> Events:
+    marks: Events = [(n * MS + at_us * US, 900 * US, "train", {"step_num": n}) for n in range(count)]
+    return [*marks, *((n * MS + (at_us + 10) * US, 400 * US, "load_batch", {}) for n in range(count))]
+
+
+def test_a_thread_that_only_launches_counts_to_the_one_thread_whose_steps_contain_its_calls(tmp_path: Path) -> None:
+    launches = [*calls(3, after_us=450), *programs(3, at_us=440)]
+    host = PlaneMaker("/host:CPU").line(4, "py_xla_execute/4", launches).line(5, "python", steps(3))
+    found, twins = origins(space(host, gpu(3)), tmp_path)
+    assert found == [(None, f"train {n}", "time") for n in range(3)]
+    assert twins == {"py_xla_execute/4": 1, "python": None}
+
+
+def test_a_thread_whose_calls_lie_in_the_steps_of_two_threads_counts_to_none(tmp_path: Path) -> None:
+    host = PlaneMaker("/host:CPU").line(4, "worker", calls(3)).line(5, "python", steps(3)).line(6, "python", steps(3))
+    assert set(origins(space(host, gpu(3)), tmp_path)[1].values()) == {None}
+
+
+def test_a_thread_that_launches_in_code_of_its_own_counts_to_none_that_marks_steps(tmp_path: Path) -> None:
+    own: Events = [(0, 3 * MS, "$eval.py:3 evaluate", {}), *calls(3)]
+    host = PlaneMaker("/host:CPU").line(4, "python", own).line(5, "python", steps(3))
+    assert set(origins(space(host, gpu(3)), tmp_path)[1].values()) == {None}
+
+
+@pytest.mark.check
+def test_time_before_launches_of_another_thread_is_what_the_thread_of_the_steps_did(tmp_path: Path) -> None:
+    host = PlaneMaker("/host:CPU").line(4, "py_xla_execute/4", calls(30, after_us=450)).line(5, "python", steps(30))
+    diagnosis = diagnose(space(host, gpu(30)), tmp_path)
+    (ledger,) = diagnosis.ledgers
+    shares = {bucket: ns / ledger.window_ns for bucket, ns in ledger.buckets if ns}
+    assert shares["host.dataloader"] == pytest.approx(0.9 * 0.4, abs=0.01)
+    assert "dataloader-bound" in rules_of(diagnosis)
 
 
 @pytest.mark.check

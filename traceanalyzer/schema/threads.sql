@@ -6,5 +6,5 @@ CREATE TABLE threads (
     tid           VARCHAR,           -- thread as written
     process_name  VARCHAR,           -- display name
     thread_name   VARCHAR,           -- display name
-    twin_id       INTEGER            -- XLA: thread_id of the line that shows what the same thread does around these calls, which lie on a line of their own; NULL: none
+    twin_id       INTEGER            -- XLA: thread_id of the line that shows what the same thread does around these calls, which lie on a line of their own, or of the thread in whose steps this one only launches; NULL: none
 );

@@ -1,12 +1,14 @@
 """What surrounds calls to the driver that lie on a line of their own, as AMD's do: nothing in the file connects the two
 lines of a thread, but all of its calls are made while it runs a compiled program or an operator.
 
-And which thread asked for the work of a thread that only does it: a flow leads there.
+And which thread asked for the work of a thread that only does it: a flow leads there, else the thread runs the steps
+in which the work is launched.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,6 +94,17 @@ def _only_one(threads: dict[int, list[Around]], starts: Int, ends: Int, min_shar
     taken = outer.taken(np.maximum(at, 0))
     slice_id, op, annotation, python = (np.where(at == NONE, NONE, ids) for ids in (taken.slice_id, *taken.nearest))
     return found[0], Around(slice_id, taken.start_ns, taken.end_ns, (op, annotation, python))
+
+
+def thread_of_steps(marks: Mapping[int, tuple[Int, Int, Int]], starts: Int) -> int | None:
+    """Return the one thread whose step marks contain most of some calls; None: no thread's do, or several threads'."""
+    found = []
+    for thread, (_, begins, ends) in marks.items():
+        at = np.searchsorted(begins, starts, side="right") - 1
+        inside = (at >= 0) & (np.maximum.accumulate(ends)[at] > starts)
+        if inside.sum() >= max(_MIN_CALLING_SHARE * len(starts), 1):
+            found.append(thread)
+    return found[0] if len(found) == 1 else None
 
 
 @dataclass

@@ -14,7 +14,7 @@ from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slic
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers
+from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers, thread_of_steps
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.naming import (
     ANNOTATION,
@@ -75,6 +75,7 @@ class HostPlaneWriter:
         self._threads: list[dict[str, object]] = []
         self._nester = Nester()
         self._calls: list[tuple[Plane, _SliceRows, int]] = []  # lines of calls alone
+        self._of_program: set[int] = set()  # threads with frames or marks of steps
         self.facts = HostFacts()
         self.line_names: set[str] = set()
 
@@ -102,8 +103,23 @@ class HostPlaneWriter:
         """Write the lines of calls, once it is known what surrounds them, and the threads."""
         for plane, rows, thread_id in self._calls:
             self._nest(plane, rows, thread_id)
+        self._give_to_steps()
         self._sink.append("threads", pa.Table.from_pylist(self._threads, self._sink.schema("threads")))
         self._space.defects.add("crossing-slices", self._nester.crossing_count)
+
+    def _give_to_steps(self) -> None:
+        """Give threads that launch what the program of another one asks for that thread: it is what work waits for."""
+        calls: dict[int, list[Int]] = {}
+        for piece in self.facts.calls:
+            for thread in np.unique(piece["thread"]).tolist():
+                calls.setdefault(thread, []).append(piece["start_ns"][piece["thread"] == thread])
+        for thread, starts in calls.items():
+            if thread in self._of_program:
+                continue
+            found = thread_of_steps(self.facts.marks, np.concatenate(starts))
+            for row in self._threads:
+                if found is not None and thread in (row["thread_id"], row["twin_id"]):
+                    row["twin_id"] = found
 
     def _write_line(self, plane: Plane, line: LineHead, thread_id: int, arguments: ArgumentWriter) -> None:
         rows, flows = _LineRows(), list[_Flows]()
@@ -120,7 +136,9 @@ class HostPlaneWriter:
         category = table.category
         has_frames = bool((category == PYTHON).any())
         self.facts.has_stacks |= has_frames
-        if not (has_frames or len(table.step_number)):
+        if has_frames or len(table.step_number):
+            self._of_program.add(thread_id)
+        else:
             category[category == ANNOTATION] = OTHER
         if table.has_correlation.all():
             # Calls on a line of their own: what surrounds them may be on a later line.
