@@ -135,6 +135,29 @@ def test_a_table_of_work_that_is_not_there_is_a_loss(table: str, database: Path)
     assert works[0][0] > 0
 
 
+def test_two_gpus_of_one_number_are_two_devices(database: Path) -> None:
+    """A file that was merged by hand holds the first GPU of two machines."""
+    with closing(sqlite3.connect(database)) as connection:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info(rocpd_info_agent{SUFFIX})")]
+    others = ", ".join(f'"{name}"' for name in columns if name not in ("id", "product_name"))
+    change(
+        database,
+        f"""INSERT INTO rocpd_info_agent{{s}} (id, product_name, {others})
+            SELECT id + 7, 'AMD Instinct MI308X', {others} FROM rocpd_info_agent{{s}} WHERE type = 'GPU'""",
+        "UPDATE rocpd_kernel_dispatch{s} SET agent_id = agent_id + 7 WHERE id <= 3",
+    )
+    devices, works, defects = ask(
+        database,
+        "SELECT device, name FROM devices ORDER BY ALL",
+        "SELECT device, count(*) FROM gpu_ops WHERE kind = 'kernel' GROUP BY ALL ORDER BY ALL",
+        "SELECT defect, severity, defect_count, example FROM defects WHERE defect <> 'clock-since-boot'",
+    )
+    assert devices == [(0, "AMD Instinct MI300X"), (1, "AMD Instinct MI308X")]
+    assert works[1] == (1, 3)
+    assert works[0][1] > 3
+    assert defects == [("repeated-agent", "note", 1, "GPU 0: AMD Instinct MI308X")]
+
+
 def test_rows_that_are_odd_and_allowed_raise_nothing(database: Path) -> None:
     change(
         database,

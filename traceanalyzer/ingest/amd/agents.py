@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -35,30 +36,37 @@ class Agents:
 
     def __init__(self, agents: Iterable[Agent], defects: AmdDefects) -> None:
         self._defects = defects
-        keys, is_gpu, numbers = [], [], []
-        devices: dict[int, dict[str, object]] = {}
+        by_key: dict[int, tuple[Agent, bool]] = {}
         for agent in agents:
             kind = agent.kind.upper()
             if kind not in ("CPU", "GPU", "NIC"):
                 defects.add("unknown-agent", example=agent.kind)
-                kind = "GPU"
-            number = agent.number if agent.number is not None and 0 <= agent.number <= _LARGEST else len(devices)
-            keys.append(agent.key)
-            is_gpu.append(kind == "GPU")
-            numbers.append(number)
-            if kind == "GPU":
-                devices.setdefault(number, device_row(number, agent.name, agent.facts))
+            by_key.setdefault(agent.key, (agent, kind not in ("CPU", "NIC")))
+        numbers = dict.fromkeys(by_key, NONE)
+        devices: dict[int, dict[str, object]] = {}
+        waiting: list[Agent] = []
+        for key, (agent, is_gpu) in by_key.items():
+            if is_gpu and agent.number is not None and 0 <= agent.number <= _LARGEST and agent.number not in devices:
+                numbers[key] = agent.number
+                devices[agent.number] = device_row(agent.number, agent.name, agent.facts)
+            elif is_gpu:
+                waiting.append(agent)
+        for agent in waiting:
+            if agent.number in devices:
+                defects.add("repeated-agent", example=f"GPU {agent.number}: {agent.name or 'without a name'}")
+            number = numbers[agent.key] = next(free for free in count() if free not in devices)
+            devices[number] = device_row(number, agent.name, agent.facts)
         self.rows = [devices[number] for number in sorted(devices)]
-        self._at = Lookup(np.array(keys, np.int64))
+        self._at = Lookup(np.array([*by_key], np.int64))
         # The last one stands for agents that are not described.
-        self._is_gpu = np.array([*is_gpu, False], np.bool_)
-        self._number = np.array([*numbers, NONE], np.int64)
+        self._is_gpu = np.array([*(is_gpu for _, is_gpu in by_key.values()), False], np.bool_)
+        self._number = np.array([*numbers.values(), NONE], np.int64)
 
     def devices(self, keys: Column) -> Column:
         """Return the devices of agents; NULL, and counted, for those that are not described."""
-        places = self._at.find(keys)
-        self._defects.add("missing-agent", int((places == NONE).sum()))
-        return ints(self._number[places])
+        numbers = self._number[self._at.find(keys)]
+        self._defects.add("missing-agent", int((numbers == NONE).sum()))
+        return ints(numbers)
 
     def devices_of_copies(self, targets: Column, sources: Column, names: Column) -> tuple[Column, Column]:
         """Return the GPU at one end of copies, rather the target, and the kinds of the copies."""

@@ -53,6 +53,10 @@ KINDS = {
     ),
     "missing-kernel": ("loss", "a dispatch refers to a kernel that the file does not hold; it has no name"),
     "missing-agent": ("loss", "GPU work refers to a device that the file does not describe; it is shown as device 0"),
+    "repeated-agent": (
+        "note",
+        "two GPUs have one number, as in a file of several machines; the later one has the next free number",
+    ),
     "unknown-agent": ("note", "a device is neither a processor nor a GPU; its work is shown as that of a GPU"),
     "unknown-kind": ("note", "records of a kind that is not known; they were left out"),
     "unknown-operation": ("loss", "a record names an operation beyond the list of its kind; it has no name"),
