@@ -368,6 +368,27 @@ def test_frames_of_calls_themselves_are_no_python_lines(
 
 
 @pytest.mark.parametrize(
+    ("name", "is_profiler"),
+    [
+        ("$profiler.py:385 __init__", True),
+        ("$profiler.py:271 stop_trace", True),
+        ("$profiler.py:307 trace", True),
+        ("$profiler_v2.py:90 start", True),
+        ("torch/profiler/profiler.py(786): step", True),
+        ("/usr/lib/torch/autograd/profiler.py(10): __exit__", True),
+        ("jax/_src/profiler.py(151): start_trace", True),
+        ("$profiler.py:9 profile_model", False),
+        ("$my_profiler.py:9 start", False),
+        ("$contextlib.py:141 __exit__", False),
+        ("train.py(7): trace", False),
+        ("mytorch/profiler/data.py(3): load", False),
+    ],
+)
+def test_frames_of_profilers_are_known(macros: duckdb.DuckDBPyConnection, name: str, is_profiler: bool) -> None:
+    assert macros.execute("SELECT is_profiler_frame($name)", {"name": name}).fetchall() == [(is_profiler,)]
+
+
+@pytest.mark.parametrize(
     ("category", "raw_category", "name", "does"),
     [
         ("annotation", "user_annotation", "ProfilerStep#3", True),

@@ -99,6 +99,7 @@ _SLICE_STATES = (
     ),
     (
         r"torch/profiler/profiler\.py\(\d+\): (step|stop|_transit_action|stop_trace)|^PyTorch Profiler"
+        r"|^\$profiler(_v2)?\.py:\d+ (start|stop)(_trace)?$"
         r"|Buffer Flush|^Instrumentation$|Activity Buffer Request",
         "host.profiler",
     ),

@@ -4,7 +4,7 @@
 -- nn.Module are the profiler's marks, and some of PyTorch only pass a call on (__torch_function__, _call_impl, an operator's
 -- __call__): what happens in them belongs to the line around them, and so do operators and calls of the runtime. A GPU
 -- operation belongs to the innermost line around its launch, in a replayed graph around the launch that was captured; idle time to the innermost line around the slice that is to
--- blame for it (time_ledger).
+-- blame for it (time_ledger). Lines of the profiler itself are left out.
 --
 -- columns: trace, rank, trace_id
 --   name          VARCHAR  frame, as written: file(line): function
@@ -66,5 +66,6 @@ SELECT
     CAST(sum(lines.idle_ns) AS BIGINT) AS idle_ns
 FROM parts AS lines
 JOIN canonical.traces AS traces USING (trace_id)
+WHERE NOT is_profiler_frame(lines.name)
 GROUP BY traces.trace, traces.rank, lines.trace_id, lines.name
 ORDER BY lines.trace_id, device_ns DESC, idle_ns DESC, lines.name
