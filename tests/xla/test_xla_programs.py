@@ -111,3 +111,25 @@ def test_an_operation_that_threads_run_at_once_takes_no_more_than_the_time(tmp_p
     assert ledger.step_count == 5  # the first one warms up
     (dot,) = ledger.top_operators
     assert (dot.share, dot.self_ns, dot.call_count) == (6 / 8, 50 * MS // 1000, 10)
+
+
+def test_operators_of_threads_that_run_at_once_share_the_time_of_the_step(tmp_path: Path) -> None:
+    """
+    python   [train                 ]
+    worker 1 [dot           ]
+    worker 2 [add   ][      ]
+    worker 3                [add    ]
+    ms       0       2      4       6   8
+    """
+    host = PlaneMaker("/host:CPU")
+    host.line(1, "python", [(at * MS, 8 * MS, "train", {"step_num": at}) for at in range(0, 48, 8)], 0)
+    work = {2: [("dot", 0, 4)], 3: [("add", 0, 2), ("exp", 2, 2), ("add", 2, 1)], 4: [("add", 4, 2)]}
+    for line, ops in work.items():
+        events = [
+            ((at + start) * MS, ms * MS, name, {"hlo_op": name}) for at in range(0, 48, 8) for name, start, ms in ops
+        ]
+        host.line(line, f"tf_XLAEigen/{line}", events, 0)
+    (ledger,) = diagnose(space(host), tmp_path).host_ledgers
+    # The second add lies inside exp, with half of the time until it ends.
+    assert {op.name: op.share for op in ledger.top_operators} == {"add": 3.5 / 8, "dot": 2 / 8, "exp": 0.5 / 8}
+    assert sum(op.share for op in ledger.top_operators) == dict(ledger.buckets)["host.op"] / ledger.window_ns

@@ -76,7 +76,7 @@ class TopOperator:
 
     name: str
     self_ns: int
-    share: float  # of the window: in which at least one thread runs it
+    share: float  # of the window, whose time threads that run operators at once share equally
     call_count: int
 
 

@@ -134,7 +134,7 @@ def host_ledgers(con: duckdb.DuckDBPyConnection) -> tuple[HostLedger, ...]:
             buckets[0]["step_count"],
             tuple((row["bucket"], row["dur_ns"]) for row in buckets),
             tuple(
-                TopOperator(row["name"], row["self_ns"], row["covered_ns"] / buckets[0]["window_ns"], row["call_count"])
+                TopOperator(row["name"], row["self_ns"], row["shared_ns"] / buckets[0]["window_ns"], row["call_count"])
                 for row in operators.get(trace, ())
             ),
         )
