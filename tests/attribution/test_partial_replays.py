@@ -76,3 +76,44 @@ def test_an_earlier_host_gains_nothing_from_work_that_is_missing() -> None:
         return device.saved_ns
 
     assert saved_ns("ab..") == pytest.approx(saved_ns("abcd"), rel=0.01)
+
+
+LOST = "id thread category name start end\n1 1 runtime cudaLaunchKernel 0 10\n2 1 runtime cudaGraphLaunch 20 30\n"
+BEFORE = "id stream kind start end launch name\n1 7 kernel 20 120 1 a\n"
+
+
+def test_what_follows_a_replay_without_operations_is_not_the_hosts() -> None:
+    # |a| [graph: nothing recorded] |b|
+    calls = LOST + "3 1 runtime cudaLaunchKernel 40 50\n"
+    assert not_recorded(Drawn.of(calls, BEFORE + "2 7 kernel 900 950 3 b\n")) == ["120-900"]
+
+
+@pytest.mark.parametrize("waiting", ["cudaDeviceSynchronize", "cudaStreamSynchronize"])
+def test_a_replay_without_operations_is_over_when_a_call_returns_that_waits_for_it(waiting: str) -> None:
+    calls = LOST + f"3 1 runtime {waiting} 40 800\n4 1 runtime cudaLaunchKernel 900 910\n"
+    assert not_recorded(Drawn.of(calls, BEFORE + "2 7 kernel 920 950 4 b\n")) == ["120-800"]
+
+
+def test_a_replay_without_operations_ends_before_the_copy_of_its_result() -> None:
+    calls = LOST + "3 1 runtime cudaMemcpyAsync 40 50\n4 1 runtime cudaLaunchKernel 900 910\n"
+    found = Drawn.of(calls, BEFORE + "2 7 d2h 700 710 3 -\n3 7 kernel 920 950 4 b\n")
+    assert not_recorded(found) == ["120-700"]
+
+
+def test_a_replay_whose_inner_call_names_its_operations_has_operations() -> None:
+    calls = LOST + "3 1 driver cuGraphLaunch 22 28\n4 1 runtime cudaLaunchKernel 900 910\n"
+    found = Drawn.of(calls, BEFORE + "2 7 kernel 130 200 3 a\n3 7 kernel 920 950 4 b\n")
+    assert not_recorded(found) == []
+
+
+def test_no_synchronization_is_to_blame_for_a_replay_without_operations() -> None:
+    calls, ops = "id thread category name start end\n", "id stream kind start end launch name\n"
+    for at in range(0, 40, 4):
+        begin = at * 500
+        calls += f"{at + 1} 1 runtime cudaLaunchKernel {begin} {begin + 10}\n"
+        calls += f"{at + 2} 1 runtime cudaGraphLaunch {begin + 20} {begin + 30}\n"
+        calls += f"{at + 3} 1 runtime cudaDeviceSynchronize {begin + 40} {begin + 1990}\n"
+        ops += f"{at + 1} 7 kernel {begin + 12} {begin + 112} {at + 1} a\n"
+    (device,) = what_if(Drawn.of(calls, ops).con, Change(("host.sync",))).devices
+    assert device.saved_ns is not None
+    assert device.saved_ns < 0.02 * 20_000 * 1000

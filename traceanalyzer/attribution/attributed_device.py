@@ -39,6 +39,11 @@ _HOST_BUCKETS = np.asarray([CODE[name] for name in HOST])
 # Other tools than PyTorch give the ranges that they write no category.
 _RANGES = ("annotation", "other")
 _STEP = "ProfilerStep#"
+_REPLAYS = """
+FROM canonical.host_slices
+WHERE trace_id = $trace_id AND category IN ('runtime', 'driver') AND contains(name, 'GraphLaunch')
+LIMIT 1
+"""
 # No program nests as deep; a file may say that one does.
 _MOST_LEVELS = 1_000
 
@@ -230,8 +235,8 @@ def attribute_trace(
 
 
 def _with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> DeviceOps:
-    """Return ops with what is missing of partly recorded replays of graphs, where there are replays."""
-    if not any("GraphLaunch" in (name or "") for name in ops.launch_name.names):
+    """Return ops with what is missing of replays of graphs that were recorded in part or not at all."""
+    if not con.execute(_REPLAYS, {"trace_id": trace_id}).fetchall():
         return ops
     from traceanalyzer.attribution.records.partial_replays import with_missing_work
 

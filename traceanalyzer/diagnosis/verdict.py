@@ -86,7 +86,8 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
         if judges_host(diagnosis):
             return RunVerdict("host", _host(diagnosis))
         empty = "The recording is empty: it holds no event."
-        nothing = "No GPU work was found, so nothing can be said about the GPU."
+        what = "No GPU work was found" if blocker is None else "The GPU's work was not recorded"
+        nothing = f"{what}, so nothing can be said about the GPU."
         return RunVerdict("no-gpu", nothing if any(trace.event_count for trace in diagnosis.traces) else empty)
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"

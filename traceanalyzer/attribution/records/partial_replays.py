@@ -1,4 +1,4 @@
-"""Replays of graphs that were recorded in part: when the work ran that is missing."""
+"""Replays of graphs that were recorded in part, or not at all: when the work ran that is missing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.columns import Flags, Ints, NamedRows
-from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, NamedRows
+from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.metrics import macro_files
 
 _MACROS = ("uncovered_ns", "graph_replays")
@@ -20,6 +20,31 @@ SELECT launch_id, usual_launch_id
 FROM graph_replays()
 WHERE trace_id = $trace_id AND is_under_recorded
 ORDER BY start_ns, launch_id
+"""
+# Calls of replays without any operation; their device is that of what their thread launched before, else after.
+_LOST_QUERY = """
+WITH replays AS (
+    SELECT slice_id, parent_id, thread_id, start_ns, start_ns + dur_ns AS end_ns
+    FROM canonical.host_slices
+    WHERE trace_id = $trace_id
+      AND category IN ('runtime', 'driver')
+      AND regexp_matches(name, '^(cuda|hip|cu)GraphLaunch')
+),
+launched AS (
+    SELECT calls.thread_id, calls.start_ns, ops.device
+    FROM canonical.gpu_ops AS ops
+    JOIN canonical.host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    WHERE ops.trace_id = $trace_id
+)
+SELECT replays.start_ns, replays.end_ns
+FROM replays
+ASOF LEFT JOIN launched AS before ON before.thread_id = replays.thread_id AND before.start_ns <= replays.end_ns
+ASOF LEFT JOIN launched AS following
+  ON following.thread_id = replays.thread_id AND following.start_ns > replays.end_ns
+WHERE (before.start_ns IS NULL OR before.start_ns < replays.start_ns)
+  AND NOT EXISTS (FROM replays AS outer_call WHERE outer_call.slice_id = replays.parent_id)
+  AND coalesce(before.device, following.device) = $device
+ORDER BY replays.start_ns, replays.end_ns
 """
 # Calls that return when all work of a device, or of a stream, is done.
 _RETURNS_QUERY = """
@@ -46,29 +71,36 @@ class _PartialReplay(Struct, frozen=True):
 
     start: int
     end: int
-    last: int  # row of the last operation that was recorded
+    last: int  # row of the last operation that was recorded, of it or before it; NO_ROW: none
     ops: Ints
 
 
 def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> DeviceOps:
     """Return ops whose last one of a partly recorded replay ends when the replay usually does: `recorded_end` stays.
 
-    What the replay delayed, work or a call of the host, waited for what is missing.
+    Of a replay without any operation the last one before it ends when the replay does, at the latest. What the replay
+    delayed, work or a call of the host, waited for what is missing.
     """
-    if not ops.launch_name.among(ops.linked).intersection(_graph_launches(ops)):
+    partial = {}
+    if ops.launch_name.among(ops.linked).intersection(_graph_launches(ops)):
+        for name in _MACROS:
+            con.execute(macro_files()[name])
+        partial = dict(con.execute(_QUERY, {"trace_id": trace_id}).fetchall())
+    lost = _pairs(con.execute(_LOST_QUERY, {"trace_id": trace_id, "device": ops.device}))
+    if not partial and not len(lost):
         return ops
-    for name in _MACROS:
-        con.execute(macro_files()[name])
-    partial = con.execute(_QUERY, {"trace_id": trace_id}).fetchall()
-    if not partial:
-        return ops
-    returns = np.asarray(con.execute(_RETURNS_QUERY, {"trace_id": trace_id}).fetchall(), np.int64).reshape(-1, 2)
-    found = list(_partial_replays(ops, dict(partial), returns))
+    returns = _pairs(con.execute(_RETURNS_QUERY, {"trace_id": trace_id}))
+    found = [*_partial_replays(ops, partial, returns), *_lost_replays(ops, lost, returns)]
     end = ops.end.copy()
     for stretch in found:
-        end[stretch.last] = max(int(end[stretch.last]), stretch.end)
+        if stretch.last != NO_ROW:
+            end[stretch.last] = max(int(end[stretch.last]), stretch.end)
     holes = _without_work(ops, found)
     return replace(ops, end=end, missing_start=holes.start, missing_end=holes.end)
+
+
+def _pairs(rows: duckdb.DuckDBPyConnection) -> Ints:
+    return np.asarray(rows.fetchall(), np.int64).reshape(-1, 2)
 
 
 def _graph_launches(ops: DeviceOps) -> set[str]:
@@ -77,6 +109,8 @@ def _graph_launches(ops: DeviceOps) -> set[str]:
 
 def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Iterator[_PartialReplay]:
     """Yield the partly recorded replays; `usual_of` holds a whole replay of the same graph for each of them."""
+    if not usual_of:
+        return
     rows = np.flatnonzero(np.isin(ops.launch_id, [*usual_of, *usual_of.values()]))
     rows = rows[np.argsort(ops.launch_id[rows], kind="stable")]
     launches, first = np.unique(ops.launch_id[rows], return_index=True)
@@ -97,6 +131,29 @@ def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) ->
         until = min(end + missing, after, done) if tail else end
         until = _returned(returns, int(ops.launch_start[last]), until, missing)
         yield _PartialReplay(min(since, begin), max(until, end), last, mine)
+
+
+def _lost_replays(ops: DeviceOps, lost: Ints, returns: Ints) -> Iterator[_PartialReplay]:
+    """Yield replays of which nothing was recorded, from when they can begin to when they are over at the latest.
+
+    They begin after the work that was launched before them, and are over when a call that waits for the device
+    returns, or work begins that was launched after them.
+    """
+    rows = as_launched(ops, ops.compute | ops.read_back)
+    asked = ops.launch_start[rows]
+    ends = np.maximum.accumulate(ops.end[rows])
+    ends_last = np.maximum.accumulate(np.where(ops.end[rows] == ends, np.arange(len(rows)), 0))
+    begins = np.minimum.accumulate(ops.start[rows][::-1])[::-1]
+    returns = returns[np.argsort(returns[:, 0], kind="stable")]
+    returned = np.minimum.accumulate(returns[::-1, 1])[::-1]
+    nothing = np.zeros(0, np.int64)
+    for launched, end in lost.tolist():
+        at, waited = np.searchsorted(asked, launched), np.searchsorted(returns[:, 0], launched)
+        since = max(end, int(ends[at - 1])) if at else end
+        until = int(begins[at]) if at < len(rows) else int(ops.end.max())
+        until = min(until, int(returned[waited])) if waited < len(returned) else until
+        if since < until:
+            yield _PartialReplay(since, until, int(rows[ends_last[at - 1]]) if at else NO_ROW, nothing)
 
 
 def _span(ops: DeviceOps, rows: Ints) -> int:

@@ -40,7 +40,8 @@
 -- edge.head            … and the kernel is the first of the span
 -- edge.queued_before_trace  the kernel is the first of its stream and waited for work from before the trace
 -- edge.tail            no compute kernel follows, and no copy runs
--- edge.not_recorded    operations of a replayed graph ran there that the profiler lost: other replays of it show them
+-- edge.not_recorded    operations of a replayed graph ran there that the profiler lost, as other replays of it show, or
+--                      can have run there, for none of the replay's was recorded
 --
 -- columns: trace, rank, device
 --   step         BIGINT   number of the step; NULL: the device's whole span

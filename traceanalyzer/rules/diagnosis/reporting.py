@@ -206,6 +206,7 @@ def build_diagnosis(
     screening = choose_opened(opening, run.ranks, ranks, ledger_of_run, sort_findings(found[0], plans))
     findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
     suppressed = sort_findings(suppressed)
+    blocked = {finding.trace for finding in findings if finding.severity == "blocker"}
     return Diagnosis(
         run=run.name,
         traces=traces(con),
@@ -218,7 +219,9 @@ def build_diagnosis(
         recordings=tuple(recordings),
         defects=defects(con),
         ranks=ranks,
-        host_ledgers=() if run.devices else host_ledgers(con),
+        host_ledgers=()
+        if run.devices
+        else tuple(ledger for ledger in host_ledgers(con) if ledger.trace not in blocked),
         host_hint=host_hint(con),
         host_functions=host_functions(con),
         suppressed=tuple(suppressed),
