@@ -19,7 +19,7 @@ EXPECTED = {
     "torch_xla": ({LOADER}, "waits for its data loader", {PYTHON, COMPILE}),
     "jax_recompile": ({COMPILE}, "compiles during its steps", {PYTHON, LOADER}),
     "jax_nostep": (set(), "work of the framework's operators", {LOADER, COMPILE}),
-    "jax_train_h0": ({"tq-empty-profile"}, "the profile holds no events", {LOADER, COMPILE}),
+    "jax_train_h0": ({"tq-empty-profile"}, "the recording holds no work of the program", {LOADER, COMPILE}),
     "tf_v100x8_2020": ({"tq-part-of-step"}, "too short", {"launch-bound", "host-stalls"}),
     "jax08_mi300x8_conv": (
         {"program-gaps", "data-movement-fusions"},

@@ -31,6 +31,7 @@ from traceanalyzer.rules.rule_file.model import (
     EXPLANATION,
     FINDING,
     FIRED,
+    HOST,
     QUALITY,
     RUN,
     ParamValue,
@@ -102,7 +103,7 @@ def _concerns(warning: Verdict, verdict: Verdict) -> bool:
 
 
 def _is_about_time(rule: Rule) -> bool:
-    return rule.kind == EXPLANATION or not rule.claims.is_empty or "bounds" in rule.requires
+    return rule.kind == EXPLANATION or rule.scope == HOST or not rule.claims.is_empty or "bounds" in rule.requires
 
 
 def _reason(verdict: Verdict) -> str:
