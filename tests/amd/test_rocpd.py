@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
@@ -133,6 +134,23 @@ def test_a_table_of_work_that_is_not_there_is_a_loss(table: str, database: Path)
     defects, works = ask(database, "SELECT severity, example FROM defects WHERE defect = 'missing-table'", WORKS)
     assert defects == [("loss", f"rocpd_{table}")]
     assert works[0][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DROP TABLE rocpd_event{s}", "parts of the file could not be read, or values are not known; see the defects"),
+        ("UPDATE rocpd_kernel_dispatch{s} SET start = 0 WHERE id = 1", "1 event or record left out in reading"),
+    ],
+)
+def test_info_counts_as_left_out_only_events(
+    statement: str, says: str, database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(database, statement)
+    assert main(["info", str(database), "--store", str(tmp_path / "store")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert says in said
+    assert said.count("in reading") == said.count("left out in reading") == ("left out" in says)
 
 
 def test_two_gpus_of_one_number_are_two_devices(database: Path) -> None:

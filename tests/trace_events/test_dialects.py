@@ -300,6 +300,8 @@ def test_unitrace_is_known_by_its_calls_where_its_processes_have_no_names(has_wo
     assert works(tables) == [("kernel", "gemm", 0, 7_500, "zeCommandListAppendLaunchKernel")] * has_work
     assert set(categories(tables).values()) == {"runtime"}
     assert recorded_by(tables)[:2] == ("unitrace", "intel" if has_work else None)
+    unknown = [(defect["defect"], defect["defect_count"]) for defect in tables["defects"]]
+    assert unknown == [("device-unknown", 1)] * has_work
 
 
 def test_arrows_of_two_ranks_with_equal_numbers_stay_apart() -> None:

@@ -143,12 +143,20 @@ def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
         if trace["gpu_op_count"] and not trace["step_count"]:
             uncertainties.append(f"{name}no steps were found; times are of the whole trace, warm-up included")
     uncertainties += damaged_times(traces, defects)
-    lost = sum(defect["defect_count"] for defect in defects if defect["severity"] == "loss")
-    if lost:
+    left_out = sum(defect["defect_count"] for defect in defects if defect["defect"] in _LEFT_OUT)
+    if left_out:
         uncertainties.append(
-            f"{counted(lost, 'event or record', 'events or records')} lost in reading; see the defects"
+            f"{counted(left_out, 'event or record', 'events or records')} left out in reading; see the defects"
         )
+    if {defect["defect"] for defect in defects if defect["severity"] == "loss"} - _LEFT_OUT - _DAMAGED_TIMES.keys():
+        uncertainties.append("parts of the file could not be read, or values are not known; see the defects")
     return uncertainties
+
+
+# Defects that count events and records; others of that severity count tables, places of the file, or unknown values.
+_LEFT_OUT = frozenset(
+    ["bad-counter", "bad-duration", "bad-timestamp", "device-lost", "far-timestamp", "misplaced-call", "missing-phase", "no-times", "not-an-event", "unknown-phase", "unmatched-end", "unreadable-event", "unreadable-record", "zero-timestamp"]
+)
 
 
 _DAMAGED_TIMES = {

@@ -1,31 +1,32 @@
 -- unitrace of Intel: a process is named DEVICE<host>[product] domain:bus:device:function, and each is a queue of a
--- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work. Work of processes without
--- such a name is that of one device.
+-- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work. Of which device the work of
+-- processes without such a name is, is not known.
 INSERT INTO recast BY NAME
 WITH devices AS (
     SELECT pid, dense_rank() OVER (ORDER BY regexp_replace(process, '\s*#\d+\s*$', '')) - 1 AS device
     FROM process_names
     WHERE regexp_matches(process, '^(RANK \d+ )?DEVICE<')
     UNION ALL
-    SELECT DISTINCT pid, 0 AS device
+    SELECT DISTINCT pid, NULL AS device
     FROM read_parquet($host)
     WHERE raw_category = 'gpu_op'
       AND pid NOT IN (SELECT pid FROM process_names WHERE regexp_matches(process, '^(RANK \d+ )?DEVICE<'))
 ),
 slices AS (
     SELECT
-        event_id, host.name, host.tid, host.pid, host.raw_category, device,
+        event_id, host.name, host.tid, raw_category, device,
+        devices.pid IS NOT NULL AND raw_category = 'gpu_op' AS is_work,
         regexp_extract(host.name, '^(.*?)\[SIMD\d+', 1) AS function,
         regexp_extract(host.name, '\[SIMD\d+ \{([^}]*)\}', 1) AS groups,
         regexp_extract(host.name, '\[SIMD\d+ \{[^}]*\} \{([^}]*)\}', 1) AS size
     FROM read_parquet($host) AS host
-    LEFT JOIN devices USING (pid)
+    LEFT JOIN devices ON devices.pid = host.pid
 )
 SELECT
     event_id,
-    CASE WHEN device IS NOT NULL AND raw_category = 'gpu_op' THEN 'gpu' ELSE 'host' END AS class,
+    if(is_work, 'gpu', 'host') AS class,
     CASE
-        WHEN device IS NULL OR raw_category <> 'gpu_op'
+        WHEN NOT is_work
         THEN CASE
             WHEN raw_category <> 'cpu_op' THEN NULL
             WHEN regexp_matches(name, '^(ze|zet|zes|cl|ur|sycl|pi)[A-Z_]') THEN 'runtime'
