@@ -177,6 +177,19 @@ def test_work_inside_the_loader_is_the_loaders() -> None:
     assert states(drawn, 12)[1:11] == [loader, loader, loader, "host.host_alloc", *[loader] * 4, op, op]
 
 
+@pytest.mark.parametrize(("end", "state"), [(10, "host.dataloader"), (20, "host.python")])
+def test_a_frame_that_is_open_when_the_recording_stops_says_nothing_of_a_wait(end: int, state: str) -> None:
+    drawn = timeline(
+        f"""
+        id thread category name                                         start end
+        1  0      python   main                                         0     20
+        2  0      python   torch/utils/data/dataloader.py(700):~__next__ 2    {end}
+        3  0      python   train.py(3):~step                            4     9
+        """
+    )
+    assert states(drawn, 20)[3:9] == [state] * 6
+
+
 def test_waiting_in_the_operating_system_is_innermost() -> None:
     drawn = timeline(
         """

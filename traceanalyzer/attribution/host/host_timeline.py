@@ -186,6 +186,7 @@ def slice_states(slices: HostSlices, blocking: BlockingCalls, own_names: Sequenc
     own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
     whole = blocking.start == slices.start[blocking.row]
     own[blocking.row[whole]] = blocking.cause[whole]
+    own[_never_ended(slices) & np.isin(own, [*STICKY])] = HOST_CODE["host.python"]
     _mark_preprocessing(slices, own)
     of_os = slices.flags([is_os(c) for c in slices.categories])
     _quiet_os_calls(slices, own, of_os)
@@ -201,6 +202,15 @@ def slice_states(slices: HostSlices, blocking: BlockingCalls, own_names: Sequenc
             part = states[first:last]
             part[gives_way[first:last]] = own[row]
     return states
+
+
+def _never_ended(slices: HostSlices) -> Flags:
+    """Return the Python frames that end when the recording does, as what called them: they may have ended before."""
+    frames = np.flatnonzero(slices.flags([c == "python" for c in slices.categories]) & (slices.parent != NO_ROW))
+    frames = frames[slices.end[frames] + STANDSTILL_ERROR_NS >= slices.end[slices.parent[frames]]]
+    found = np.zeros(slices.count, np.bool_)
+    found[frames[slices.end[frames] + STANDSTILL_ERROR_NS >= slices.end[frames].max(initial=0)]] = True
+    return found
 
 
 def _mark_preprocessing(slices: HostSlices, own: Codes) -> None:
