@@ -155,7 +155,19 @@ def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
 
 # Defects that count events and records; others of that severity count tables, places of the file, or unknown values.
 _LEFT_OUT = frozenset(
-    ["bad-counter", "bad-duration", "bad-timestamp", "device-lost", "far-timestamp", "misplaced-call", "missing-phase", "no-times", "not-an-event", "unknown-phase", "unmatched-end", "unreadable-event", "unreadable-record", "zero-timestamp"]
+    {
+        *(
+            "bad-counter",
+            "bad-duration",
+            "bad-timestamp",
+            "device-lost",
+            "far-timestamp",
+            "misplaced-call",
+            "missing-phase",
+        ),
+        *("no-times", "not-an-event", "unknown-phase", "unmatched-end", "unreadable-event", "unreadable-record"),
+        "zero-timestamp",
+    }
 )
 
 
