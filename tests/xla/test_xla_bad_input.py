@@ -106,6 +106,65 @@ def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
     assert {"bad-duration", "bad-timestamp"} <= defects(tables).keys()
 
 
+DAY_PS = 86_400 * 10**12
+
+
+@pytest.mark.parametrize(
+    ("at_ps", "dur_ps", "defect"),
+    [(2 * US, DAY_PS, "bad-duration"), (DAY_PS, US, "bad-timestamp"), (2 * US, 61 * 10**12, "bad-duration")],
+)
+def test_events_that_last_for_minutes_after_the_recording_was_stopped_are_left_out(
+    tmp_path: Path, at_ps: int, dur_ps: int, defect: str
+) -> None:
+    good = [(n * US, US // 2, "fine", {}) for n in range(20)]
+    planes = [
+        PlaneMaker(plane).line(1, line, [*good, (at_ps, dur_ps, "wrong", {})])
+        for plane, line in (("/device:GPU:0", "Stream #1"), ("/host:CPU", "python"))
+    ]
+    tables = read(space(*planes), tmp_path)
+    names = [row["name"] for table in ("gpu_ops", "host_slices") for row in tables[table]]
+    assert names == ["fine"] * 40
+    (found,) = [row for row in tables["defects"] if row["severity"] == "loss"]
+    assert (found["defect"], found["defect_count"]) == (defect, 2)
+    (trace,) = tables["traces"]
+    assert trace["last_ns"] - trace["first_ns"] == 19_500
+
+
+def test_events_that_end_soon_after_the_recording_was_stopped_are_kept(tmp_path: Path) -> None:
+    stream = PlaneMaker("/device:GPU:0").line(1, "Stream #1", [(0, 30 * 10**12, "long", {})])
+    tables = read(space(stream), tmp_path)
+    assert [op["dur_ns"] for op in tables["gpu_ops"]] == [30 * 10**9]
+    assert not tables["defects"]
+
+
+def test_lines_whose_clock_is_not_that_of_the_recording_keep_their_events(tmp_path: Path) -> None:
+    late = [(DAY_PS + n * US, US, "work", {}) for n in range(20)]
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", late)), tmp_path)
+    assert len(tables["gpu_ops"]) == 20
+
+
+def test_work_that_runs_over_what_is_behind_it_on_its_stream_counts_as_equal_work(tmp_path: Path) -> None:
+    work = [(n * 10 * US, 8 * US * (10_000 if n == 7 else 1), "gemm", {"correlation_id": n + 1}) for n in range(40)]
+    calls = [(n * 10 * US, US, "cuLaunchKernel", {"correlation_id": n + 1}) for n in range(40)]
+    host = PlaneMaker("/host:CPU").line(9, "python", calls)
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work), host), tmp_path)
+    assert {op["dur_ns"] for op in tables["gpu_ops"]} == {8_000}
+    (found,) = tables["defects"]
+    assert (found["defect"], found["defect_count"], found["example"]) == ("overrun-duration", 1, "80.000 ms of gemm")
+    assert tables["traces"][0]["last_ns"] - tables["traces"][0]["first_ns"] == 398_000
+
+
+def test_launches_out_of_order_move_no_work(tmp_path: Path) -> None:
+    work = [(n * 10 * US, 8 * US, "gemm", {"correlation_id": n + 1}) for n in range(40)]
+    work[7], work[8] = (*work[7][:3], {"correlation_id": 9}), (*work[8][:3], {"correlation_id": 8})
+    calls = [(n * 10 * US - 200 * US, US, "cuLaunchKernel", {"correlation_id": n + 1}) for n in range(40)]
+    host = PlaneMaker("/host:CPU").line(9, "python", calls)
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work), host), tmp_path)
+    first = min(op["start_ns"] for op in tables["gpu_ops"])
+    assert sorted(op["start_ns"] - first for op in tables["gpu_ops"]) == [n * 10_000 for n in range(40)]
+    assert not tables["defects"]
+
+
 def test_many_lines_and_long_texts_are_bounded(tmp_path: Path) -> None:
     plane = PlaneMaker("/host:CPU").line(1, "python", [(US, US, "x" * 10**6, {"note": "y" * 10**6})])
     plane.lines += [number_field(1, number) for number in range(20_000)]

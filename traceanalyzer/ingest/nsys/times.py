@@ -10,18 +10,30 @@ from traceanalyzer.ingest.device_check import CORRECTED, SLOT_NS, Slot, check_de
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.reading import sql
 
+_WITHOUT_HOST = """
+UPDATE device_work SET call_start_ns = NULL, call_end_ns = NULL;
+CREATE OR REPLACE TEMP TABLE device_waits (device INTEGER, stream BIGINT, start_ns BIGINT, end_ns BIGINT)
+"""
+
 
 def check_times_of_devices(
-    database: duckdb.DuckDBPyConnection, operations: Path, slices: Path, defects: Defects, waits: str = "device_waits"
+    database: duckdb.DuckDBPyConnection,
+    operations: Path,
+    slices: Path,
+    defects: Defects,
+    waits: str | None = "device_waits",
 ) -> None:
     """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished.
 
-    `waits` names the query for the calls that wait for the device.
+    `waits` names the query for the calls that wait for the device; None: the host's times tell nothing about it.
     """
     paths = {"ops": str(operations), "slices": str(slices)}
     _leave_out_far_work(database, operations, defects)
     database.execute(sql("device_work"), paths)
-    database.execute(sql(waits), {"slices": paths["slices"]})
+    if waits is None:
+        database.execute(_WITHOUT_HOST)
+    else:
+        database.execute(sql(waits), {"slices": paths["slices"]})
     found = check_device_records(database)
     database.execute("DROP TABLE device_work; DROP TABLE device_waits")
     for defect, (count, example) in found.defects.items():

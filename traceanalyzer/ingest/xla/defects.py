@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
+from traceanalyzer.ingest.nsys.defects import KINDS as KINDS_OF_DATABASES
+from traceanalyzer.ingest.nsys.defects import Defects
 
 # defect → (severity, what it means and what to do)
 KINDS = {
+    **{kind: KINDS_OF_DATABASES[kind] for kind in ("far-timestamp", *DEVICE_DEFECTS)},
     "truncated": (
         "loss",
         "the file ends inside a plane: the job was killed while writing, or the copy is incomplete; names come last in "
@@ -21,8 +24,14 @@ KINDS = {
     "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
     "long-text": ("loss", "a text is longer than any that profilers write; it was cut to 65,536 bytes"),
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
-    "bad-duration": ("loss", "an event lasts longer than 30 days; it was left out"),
-    "bad-timestamp": ("loss", "an event has a time that no clock shows; it was left out"),
+    "bad-duration": (
+        "loss",
+        "an event lasts longer than 30 days, or for minutes after the recording was stopped; it was left out",
+    ),
+    "bad-timestamp": (
+        "loss",
+        "an event has a time that no clock shows, or one minutes after the recording was stopped; it was left out",
+    ),
     "aggregated-events": ("note", "events without a time stand for several occurrences; no time is counted for them"),
     "unknown-name": ("loss", "events refer to names that the file does not hold; they are called by their ids"),
     "mixed-clock-base": (
@@ -57,37 +66,23 @@ KINDS = {
         "XLA_FLAGS=--xla_gpu_enable_command_buffer= records them one by one",
     ),
 }
-_EXAMPLE_CHARS = 300
 
 
 @dataclass
-class ProfileDefects:
-    """Counts defects by kind; the first of each kind is kept as its example."""
+class ProfileDefects(Defects):
+    """Counts defects by kind; the first of each kind is kept as its example, with its place in the file."""
 
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)
+    kinds = KINDS
+
     offsets: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, count: int = 1, example: str = "", offset: int | None = None) -> None:
         """Count a defect; a count of zero is none."""
-        if count:
-            self.counts[kind] = self.counts.get(kind, 0) + count
-            self.examples.setdefault(kind, example)
-            if offset is not None:
-                self.offsets.setdefault(kind, offset)
+        super().add(kind, count, example)
+        if count and offset is not None:
+            self.offsets.setdefault(kind, offset)
 
     def table(self) -> pa.Table:
         """Return the rows of the canonical table."""
-        import pyarrow as pa
-
-        kinds = sorted(self.counts)
-        return pa.table(
-            {
-                "defect": pa.array(kinds, pa.string()),
-                "severity": pa.array([KINDS[kind][0] for kind in kinds], pa.string()),
-                "defect_count": pa.array([self.counts[kind] for kind in kinds], pa.int64()),
-                "first_offset": pa.array([self.offsets.get(kind) for kind in kinds], pa.int64()),
-                "example": pa.array([self.examples[kind][:_EXAMPLE_CHARS] or None for kind in kinds], pa.string()),
-                "advice": pa.array([KINDS[kind][1] for kind in kinds], pa.string()),
-            }
-        )
+        offsets = pa.array([self.offsets.get(kind) for kind in self.counts], pa.int64())
+        return super().table().append_column("first_offset", offsets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS, FEW_SHARE, MOST_FAR
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.stats import Picker, Stats, decode_stats
 from traceanalyzer.ingest.xla.wire import BLOCK, VARINT, Int
@@ -80,6 +81,13 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
     is_late = np.abs(offset_ps) > _MOST_OFFSET_PS
     at_ns = np.where(is_late, 0, offset_ps) // 1000 + float(line.timestamp_ns)
     is_late |= np.abs(at_ns + (0 if line.timestamp_ns > EPOCH_NS else base_ns)) > _MOST_NS
+    if space.length_ns is not None:
+        since_start = at_ns - (base_ns if line.timestamp_ns > EPOCH_NS else 0)
+        is_far = since_start + dur_ps // 1000 > space.length_ns + BRIEF_SILENCE_NS
+        # A few that last so long are damaged; where many do, the line has another clock.
+        if is_far.sum() <= max(MOST_FAR, FEW_SHARE * count):
+            is_late |= is_far & (since_start > space.length_ns + BRIEF_SILENCE_NS)
+            is_long |= is_far & ~is_late
     defects.add("aggregated-events", int(is_aggregate.sum()), where)
     defects.add("negative-duration", int((is_negative & ~is_aggregate).sum()), where)
     defects.add("bad-duration", int((is_long & ~is_aggregate).sum()), where)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.device import DeviceWriter
@@ -56,6 +57,8 @@ class XlaTrace:
         base_ns = _start_of(task)
         if base_ns is None:
             self._defects.add("unknown-clock")
+        elif isinstance(stop_ns := task.get("profile_stop_time"), int) and stop_ns > base_ns:
+            space.length_ns = stop_ns - base_ns
         about = next((plane.stats for plane in planes if plane.name == _PROGRAMS and plane.stats), {})
         pid = str(about.get("process_id", "/host:CPU"))
         host = HostPlaneWriter(space, self._sink, base_ns or 0, self._tell)
@@ -85,6 +88,7 @@ class XlaTrace:
         sink.append("metadata", pa.Table.from_pylist(_metadata(planes, self._space), sink.schema("metadata")))
         sink.finish("host_slices")
         sink.finish("gpu_ops")
+        self._check_devices(device)
         recorder = _recorder(planes, host.line_names, about)
         times = [time for time in (host.facts.first_ns, device.facts.first_ns) if time is not None]
         ends = [time for time in (host.facts.last_ns, device.facts.last_ns) if time is not None]
@@ -113,6 +117,19 @@ class XlaTrace:
         sink.append("traces", pa.Table.from_pylist([trace], sink.schema("traces")))
         sink.append("defects", self._defects.table())
         self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
+
+    def _check_devices(self, device: DeviceWriter) -> None:
+        """Correct durations of work that runs over what is behind it on its stream.
+
+        Launches of XLA come from several threads, so that their order proves no start.
+        """
+        if not device.facts.op_count:
+            return
+        ops, slices = self._sink.path("gpu_ops"), self._sink.path("host_slices")
+        with duckdb.connect() as connection:
+            check_times_of_devices(connection, ops, slices, self._defects, waits=None)
+            span = "SELECT min(start_ns), max(start_ns + dur_ns) FROM read_parquet($ops)"
+            device.facts.first_ns, device.facts.last_ns = connection.execute(span, {"ops": str(ops)}).fetchall()[0]
 
     def _framework(self) -> str | None:
         with duckdb.connect() as connection:
