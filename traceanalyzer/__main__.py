@@ -10,8 +10,8 @@ from traceanalyzer.process import fit_into_limited_memory
 
 _OBJECTS_BETWEEN_LOOKS = 1_000_000
 _STUCK = (
-    "error: query: a query of a rule reached its time limit and cannot be stopped\n"
-    "hint: -v names rules that are not built in; make the query cheaper, or switch the rule off\n"
+    "error: query: it reached its time limit and cannot be stopped\n"
+    "hint: make it cheaper; where a rule asks it, -v names rules that are not built in, which can be switched off\n"
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -189,6 +190,29 @@ def test_output_that_cannot_be_written_is_said(ask: Asking, tmp_path: Path) -> N
 def test_failed_query_leaves_no_output_file(ask: Asking, tmp_path: Path) -> None:
     assert ask("sql", "SELECT nothing", "-o", str(tmp_path / "x.csv"))[0] == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_has_a_time_limit_and_a_length(ask: Asking) -> None:
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"
+    code, out, err = ask("sql", endless, "--timeout", "0.2")
+    assert (code, out) == (2, "")
+    assert "took longer than 0.2 s" in err
+    assert "--timeout SECONDS" in err
+    assert ask("sql", "SELECT 1", "--timeout", "20")[0] == 0
+    code, _, err = ask("sql", "SELECT 1" + " + 1" * 60_000)
+    assert code == 2
+    assert "the query: is longer than 200,000 characters" in err
+
+
+def test_a_limit_holds_for_queries_at_the_prompt(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b;"
+    lines = iter([endless, "SELECT 41 + 1 AS n;", ".quit"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    code, out, err = ask("sql", "--timeout", "0.5")
+    assert code == 0
+    assert "took longer than 0.5 s" in err
+    assert "42" in out
 
 
 def test_shell_answers_and_survives_a_mistake(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +428,7 @@ def test_an_interrupt_that_comes_before_the_query_begins_still_ends_it() -> None
         threading.Timer(0.1, signal.pthread_kill, pressed).start()
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            _executed(cast("duckdb.DuckDBPyConnection", LateConnection(con)), endless)
+            _executed(cast("duckdb.DuckDBPyConnection", LateConnection(con)), endless, math.inf)
         assert time.monotonic() - began < 10
 
 

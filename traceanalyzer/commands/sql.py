@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import sys
@@ -15,7 +16,7 @@ import click
 from traceanalyzer.commands.opening import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.process import query_error
+from traceanalyzer.process import interrupted_after, query_error
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,8 +56,11 @@ def _begins(name: str, start: str) -> bool:
 # Interval at which a query is interrupted until it stops.
 _TICK_S = 0.05
 
-# More than any query has; a file may have no end.
-MOST_CHARACTERS = 10_000_000
+# More than any query has. A file may have no end, and reading a query takes 500 bytes of memory a character.
+MOST_CHARACTERS = 200_000
+
+# As for a rule's query.
+TIMEOUT_S = 30.0
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -74,8 +78,23 @@ HELP = """Statements end with ; and may span lines.
 @step_options
 @click.argument("query", required=False)
 @click.option("-f", "--file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from FILE.")
+@click.option(
+    *("--timeout", "timeout_s"),
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a query that takes longer.",
+)
 @report_options(FORMATS, "Format of the rows.", "rows")
-def sql(options: RunOptions, query: str | None, file: Path | None, layout: str | None, output: Path | None) -> None:
+def sql(
+    options: RunOptions,
+    query: str | None,
+    file: Path | None,
+    timeout_s: float,
+    layout: str | None,
+    output: Path | None,
+) -> None:
     """Query a run in SQL.
 
     QUERY is a statement over metrics and tables, in DuckDB's SQL. Without QUERY, the statement comes from --file, from
@@ -86,10 +105,10 @@ def sql(options: RunOptions, query: str | None, file: Path | None, layout: str |
     with opened(options) as (run, activity):
         if text is None:
             activity.stop()
-            _shell(run.connection)
+            _shell(run.connection, timeout_s)
             return
         activity.phase("running the query")
-        _run(run.connection, text, format_, output, activity)
+        _run(run.connection, text, timeout_s, format_, output, activity)
 
 
 def _query(query: str | None, file: Path | None) -> str | None:
@@ -105,7 +124,7 @@ def _query(query: str | None, file: Path | None) -> str | None:
         except UnicodeDecodeError as error:
             raise TraceAnalyzerError("holds no text in UTF-8", file) from error
     if query is not None and query != "-":
-        return query
+        return _bounded(io.StringIO(query), "the query")
     if file is None and query is None and sys.stdin.isatty():
         return None
     return _bounded(sys.stdin, "standard input")
@@ -119,12 +138,19 @@ def _bounded(stream: TextIO, where: str) -> str:
     return text
 
 
-def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | None, activity: Activity) -> None:
+def _run(
+    con: duckdb.DuckDBPyConnection,
+    text: str,
+    timeout_s: float,
+    layout: str,
+    output: Path | None,
+    activity: Activity,
+) -> None:
     import duckdb
 
     if layout == "parquet" and output is None and sys.stdout.isatty():
         raise TraceAnalyzerError("Parquet is not for a terminal", "--format parquet", "name a file with --output")
-    result = _executed(con, text)
+    result = _executed(con, text, timeout_s)
     activity.stop()
     try:
         _write(result, layout, output)
@@ -151,16 +177,19 @@ def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) 
             result_set.write_table(result, stream, width=shutil.get_terminal_size().columns if is_terminal else None)
 
 
-def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConnection:
+def _executed(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     if not text.strip().strip(";"):
         raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
     # In a thread of its own, because DuckDB may compute for minutes before it checks for Ctrl-C.
-    with ThreadPoolExecutor(1) as pool:
+    with interrupted_after(timeout_s, con), ThreadPoolExecutor(1) as pool:
         job = pool.submit(con.execute, text)
         try:
             return job.result()
+        except duckdb.InterruptException as error:
+            hint = "give it more with --timeout SECONDS, or ask for less"
+            raise TraceAnalyzerError(f"took longer than {timeout_s:g} s", "query", hint) from error
         except duckdb.Error as error:
             raise query_error(str(error)) from error
         except KeyboardInterrupt:
@@ -171,7 +200,7 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
             raise
 
 
-def _shell(con: duckdb.DuckDBPyConnection) -> None:
+def _shell(con: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
     lines: list[str] = []
     _complete(con, lines)
     click.echo("SQL on the run; Tab completes names, .help lists other commands, Ctrl-D leaves.")
@@ -189,13 +218,13 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
         if not lines and words and (words[0].startswith(".") or words in BARE_COMMANDS):
             if words[0].lstrip(".") in ("quit", "exit"):
                 return
-            _dot_command(con, words)
+            _dot_command(con, words, timeout_s)
             continue
         if not lines and not words:
             continue
         lines.append(line)
         if line.rstrip().endswith(";"):
-            _answer_all(con, "\n".join(lines))
+            _answer_all(con, "\n".join(lines), timeout_s)
             lines.clear()
 
 
@@ -223,17 +252,17 @@ def _complete(con: duckdb.DuckDBPyConnection, lines: list[str]) -> None:
     readline.parse_and_bind("bind ^I rl_complete" if uses_libedit else "tab: complete")
 
 
-def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str]) -> None:
+def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str], timeout_s: float) -> None:
     if words[0] == ".tables":
-        _answer(con, "SHOW TABLES")
+        _answer(con, "SHOW TABLES", timeout_s)
     elif words[0] == ".columns" and len(words) == 2:
         quoted = words[1].replace('"', '""')
-        _answer(con, f'DESCRIBE "{quoted}"')
+        _answer(con, f'DESCRIBE "{quoted}"', timeout_s)
     else:
         click.echo(HELP)
 
 
-def _answer_all(con: duckdb.DuckDBPyConnection, text: str) -> None:
+def _answer_all(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> None:
     """Answer every statement of a text in turn; the first that cannot be answered ends it."""
     import duckdb
 
@@ -243,14 +272,14 @@ def _answer_all(con: duckdb.DuckDBPyConnection, text: str) -> None:
         show_error(query_error(str(error)))
         return
     for statement in statements:
-        if not _answer(con, statement):
+        if not _answer(con, statement, timeout_s):
             return
 
 
-def _answer(con: duckdb.DuckDBPyConnection, text: str) -> bool:
+def _answer(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> bool:
     """Run one statement of the shell, print its rows or its error, and return whether there were rows."""
     try:
-        _run(con, text, "table", None, Activity(enabled=False))
+        _run(con, text, timeout_s, "table", None, Activity(enabled=False))
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except TraceAnalyzerError as error:
