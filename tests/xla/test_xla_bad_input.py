@@ -19,6 +19,11 @@ from traceanalyzer.errors import TraceAnalyzerError
 GOOD = space(gpu_plane(), host_plane())
 
 
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
 def defects(tables: Tables) -> dict[str, str]:
     return {row["defect"]: row["severity"] for row in tables["defects"]}
 
@@ -81,10 +86,20 @@ def test_bytes_behind_the_end_are_counted(tmp_path: Path, more: bytes) -> None:
 
 
 def test_joined_profiles_are_read_plane_by_plane(tmp_path: Path) -> None:
-    tables = read(GOOD + GOOD, tmp_path)
+    later = PlaneMaker("/device:GPU:0").line(7, "Stream #7", [(n * US, US // 2, "later", {}) for n in range(90, 94)])
+    tables = read(GOOD + space(later), tmp_path)
     assert len(tables["gpu_ops"]) == 8
     assert len({op["op_id"] for op in tables["gpu_ops"]}) == 8
     assert defects(tables)["duplicate-plane"] == "note"
+
+
+def test_a_profile_joined_with_itself_is_read_once(tmp_path: Path) -> None:
+    warned = GOOD + block_field(3, "7 events dropped")
+    once, twice = read(warned, tmp_path), read(written(tmp_path / "joined.xplane.pb", warned + warned), tmp_path)
+    for table in ("gpu_ops", "host_slices", "counters", "devices", "event_args"):
+        assert once[table] == twice[table]
+    counts = {row["defect"]: row["defect_count"] for row in twice["defects"]}
+    assert counts == {"repeated-plane": 3, "events-dropped": 7, "command-buffer": 1}
 
 
 def test_events_of_a_plane_of_an_unknown_name_are_kept_and_are_no_work(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ KINDS = {
     ),
     "unknown-clock": ("note", "the profile does not say when it began; its times count from an unknown zero"),
     "crossing-slices": ("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "repeated-plane": (
+        "repair",
+        "a plane stands in the file more than once, byte for byte, as in a profile joined with itself; it was read once",
+    ),
     "duplicate-plane": (
         "note",
         "several planes have one name, as in profiles that were joined; each was read by itself",

@@ -51,6 +51,7 @@ class XlaTrace:
     def write(self) -> None:
         """Write all tables: the host first, because GPU work refers to it."""
         space = self._space
+        self._leave_out_repeated()
         planes = [space.plane(start, end) for start, end in space.planes]
         self._check_names(planes)
         task = next((plane.stats for plane in planes if plane.name == _TASK), {})
@@ -137,6 +138,20 @@ class XlaTrace:
 
     def _tell(self, read_bytes: int) -> None:
         self._options.report(Progress(self._path, min(read_bytes, self._size), self._size, self._space.event_count))
+
+    def _leave_out_repeated(self) -> None:
+        """Read planes once that the file holds several times, byte for byte, and so what it says of them."""
+        space = self._space
+        kept: dict[int, list[tuple[int, int]]] = {}  # by their lengths
+        for start, end in space.planes:
+            alike = kept.setdefault(end - start, [])
+            content = space.data[start:end]
+            if not any(np.array_equal(content, space.data[other:last]) for other, last in alike):
+                alike.append((start, end))
+        found = sorted(place for places in kept.values() for place in places)
+        self._defects.add("repeated-plane", len(space.planes) - len(found))
+        space.planes = found
+        space.warnings, space.errors = list(dict.fromkeys(space.warnings)), list(dict.fromkeys(space.errors))
 
     def _check_names(self, planes: list[Plane]) -> None:
         names = [plane.name for plane in planes]
