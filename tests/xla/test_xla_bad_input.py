@@ -110,6 +110,17 @@ def test_events_of_a_plane_of_an_unknown_name_are_kept_and_are_no_work(tmp_path:
     assert (kept["name"], kept["category"], kept["dur_ns"]) == ("send", "span", 1000)
 
 
+def test_a_device_that_lost_its_name_is_the_next_one(tmp_path: Path) -> None:
+    streams = PlaneMaker("").line(9, "Stream #9(Compute)", [(US, US, "fusion_2", {})])
+    unknown = PlaneMaker("").line(9, "transfers", [(US, US, "send", {})])
+    tables = read(space(streams, unknown, gpu_plane(), host_plane()), tmp_path)
+    assert [op["device"] for op in tables["gpu_ops"] if op["name"] == "fusion_2"] == [1]
+    assert len(tables["gpu_ops"]) == 5
+    assert [row["device"] for row in tables["devices"]] == [0, 1]
+    (found,) = [row for row in tables["defects"] if row["defect"] == "unnamed-device"]
+    assert (found["defect_count"], found["example"]) == (1, "read as device 1")
+
+
 def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
     events: list[tuple[int, int, str, dict[str, Any]]] = [
         (2**63 - 1, US, "late", {}),
@@ -131,7 +142,7 @@ DAY_PS = 86_400 * 10**12
 def test_events_that_last_for_minutes_after_the_recording_was_stopped_are_left_out(
     tmp_path: Path, at_ps: int, dur_ps: int, defect: str
 ) -> None:
-    good = [(n * US, US // 2, "fine", {}) for n in range(20)]
+    good: list[tuple[int, int, str, dict[str, Any]]] = [(n * US, US // 2, "fine", {}) for n in range(20)]
     planes = [
         PlaneMaker(plane).line(1, line, [*good, (at_ps, dur_ps, "wrong", {})])
         for plane, line in (("/device:GPU:0", "Stream #1"), ("/host:CPU", "python"))
@@ -153,7 +164,7 @@ def test_events_that_end_soon_after_the_recording_was_stopped_are_kept(tmp_path:
 
 
 def test_lines_whose_clock_is_not_that_of_the_recording_keep_their_events(tmp_path: Path) -> None:
-    late = [(DAY_PS + n * US, US, "work", {}) for n in range(20)]
+    late: list[tuple[int, int, str, dict[str, Any]]] = [(DAY_PS + n * US, US, "work", {}) for n in range(20)]
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", late)), tmp_path)
     assert len(tables["gpu_ops"]) == 20
 

@@ -40,9 +40,13 @@ KINDS = {
     ),
     "unknown-clock": ("note", "the profile does not say when it began; its times count from an unknown zero"),
     "crossing-slices": ("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "unnamed-device": (
+        "repair",
+        "a plane has no name, but streams of work: it was read as that of a GPU, whose number is not known",
+    ),
     "repeated-plane": (
         "repair",
-        "a plane stands in the file more than once, byte for byte, as in a profile joined with itself; it was read once",
+        "a plane stands in the file several times, byte for byte, as where it was joined with itself; it was read once",
     ),
     "duplicate-plane": (
         "note",

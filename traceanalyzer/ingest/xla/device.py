@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ DERIVED_NAMES = re.compile(
     "|Framework Ops|Framework Name Scope|Launch Stats|Source code"
 )
 _FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
+_STREAM = "Stream #"
 _MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
 
 
@@ -56,9 +58,8 @@ class DeviceWriter:
         self.facts = DeviceFacts()
 
     def write(self, plane: Plane) -> None:
-        gpu_plane, tpu_plane = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
-        found = gpu_plane or tpu_plane
-        device = int(found[1]) if found else None
+        tpu_plane = TPU.fullmatch(plane.name)
+        device = self._device(plane)
         if device is not None:
             self._describe(plane, device, is_tpu=tpu_plane is not None)
         if tpu_plane is not None and device is not None:
@@ -77,6 +78,18 @@ class DeviceWriter:
                     self._write_counters(plane, events)
                 else:
                     self._write_stream(plane, events, device)
+
+    def _device(self, plane: Plane) -> int | None:
+        """Return the number of a plane's device; None: it has none. One that lost its name is the next one free."""
+        found = GPU.fullmatch(plane.name) or TPU.fullmatch(plane.name)
+        if found:
+            return int(found[1])
+        lines = zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True)
+        if plane.name or not any(self._space.line(*place).name.startswith(_STREAM) for place in lines):
+            return None
+        device = next(number for number in itertools.count() if number not in self.facts.rows)
+        self._space.defects.add("unnamed-device", example=f"read as device {device}")
+        return device
 
     def _describe(self, plane: Plane, device: int, *, is_tpu: bool) -> None:
         stats = plane.stats

@@ -68,9 +68,10 @@ class XlaTrace:
                 host.write(plane, pid)
         host.finish()
         device = DeviceWriter(space, self._sink, base_ns or 0, ModuleLaunches(host.facts))
-        for plane in planes:
-            if not plane.name.startswith("/host:"):  # also planes of unknown names: their events are no work
-                device.write(plane)
+        # Planes of unknown names, too: what they hold is no work, but where the name of a device was lost.
+        others = [plane for plane in planes if not plane.name.startswith("/host:")]
+        for plane in sorted(others, key=lambda plane: not plane.name):
+            device.write(plane)
         self._defects.add("mixed-clock-base", min(space.epoch_lines, space.relative_lines))
         self._note_messages()
         self._finish(planes, host, device, base_ns, about)
