@@ -33,8 +33,10 @@ from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.removals import Removal
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.fix_plan.fix_order import Candidate, Ordered, fixes_of
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import simulate, simulate_job
@@ -332,6 +334,24 @@ def test_a_slow_host_behind_a_limit_that_is_a_little_longer_is_named_with_it(job
     assert (
         ", and the host launches kernels more slowly than the GPU runs them: fixing only" in judge(diagnosis).sentence
     )
+
+
+@pytest.mark.check
+def test_what_recording_stacks_takes_is_no_limit_behind_another_one() -> None:
+    diagnosis = diagnosed(TWO_LIMITS | {"comm_us": 3000, "stacks": True})
+    assert "launch-bound" not in {finding.rule for finding in diagnosis.findings}
+
+
+def test_an_alternative_shortens_no_operation_that_the_fix_before_it_shortens() -> None:
+    device = (0, 0)
+    first, second = (
+        Ordered(Candidate((Verdict(RULES[0], Place(), "fired", removals={device: removal}),), 0), 1, 0, status=status)
+        for removal, status in (
+            (Removal(savings={1: 10}), "primary"),
+            (Removal(frozenset({"host.sync"}), {1: 30, 2: 5}), "alternative"),
+        )
+    )
+    assert fixes_of([first, second]) == {device: Removal(frozenset({"host.sync"}), {1: 10, 2: 5})}
 
 
 @pytest.mark.check

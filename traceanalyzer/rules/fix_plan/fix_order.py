@@ -130,8 +130,14 @@ def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns
 
 
 def fixes_of(ordered: Sequence[Ordered]) -> Removals:
-    """Return everything that these fixes take away, by device."""
-    return joined(*(item.candidate.removals for item in ordered))
+    """Return everything that these fixes take away, by device.
+
+    An alternative shortens no operation that another fix shortens: it is another way to the same time.
+    """
+    ordered = list(ordered)
+    made = joined(*(item.candidate.removals for item in ordered if item.status != ALTERNATIVE))
+    others = joined(*(item.candidate.removals for item in ordered if item.status == ALTERNATIVE))
+    return joined(made, {device: removal.without(made.get(device)) for device, removal in others.items()})
 
 
 def _next(
