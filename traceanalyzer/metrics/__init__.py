@@ -30,10 +30,13 @@ _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _NEEDED = "empty without: "
 _COMMENT = re.compile(r"--.*")
+# Patterns of SQL begin with a word or sign as it is written: Python then looks for that alone, in a tenth of the time.
 # A relation after FROM or JOIN, or a table macro with its arguments.
-_SOURCE = re.compile(r"\b(?:(?<!distinct )from|join)\s+(?P<name>[a-z_][\w.]*)(?:\((?P<arguments>[^()]*)\))?")
+_RELATION = r"\s+(?P<name>[a-z_][\w.]*)(?:\((?P<arguments>[^()]*)\))?"
+_SOURCES = tuple(re.compile(start + _RELATION) for start in (r"from(?<!\wfrom)(?<!distinct from)", r"join(?<!\wjoin)"))
 _QUOTED = re.compile(r"'(\w+)'")
-_QUERY_PART = re.compile(r"(?:\bwith(?: recursive)?|,)\s+(\w+) as (?:(?:not )?materialized )?\(")
+_NAMED = r"\s+(\w+) as (?:(?:not )?materialized )?\("
+_QUERY_PARTS = tuple(re.compile(start + _NAMED) for start in (r"with(?<!\wwith)(?: recursive)?", ","))
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,11 @@ def in_reading_order(reads: Mapping[str, Iterable[str]]) -> list[str]:
 def sources_in(sql: str) -> list[str]:
     """Return the tables and metrics that SQL reads, as often as it names them, without its own query parts."""
     text = _COMMENT.sub("", sql).lower()
-    parts = set(_QUERY_PART.findall(text))
+    parts = {name for pattern in _QUERY_PARTS for name in pattern.findall(text)}
     named = [
         name
-        for source in _SOURCE.finditer(text)
+        for pattern in _SOURCES
+        for source in pattern.finditer(text)
         for name in (_QUOTED.findall(source["arguments"]) if source["arguments"] is not None else [source["name"]])
     ]
     return [name for name in named if name not in parts]
@@ -149,7 +153,7 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
     )
 
 
-_CALLED = re.compile(r"(\w+)\s*\(")
+_CALLED = re.compile(r"\b(\w+)\s*\(")
 
 
 @cache
