@@ -78,7 +78,7 @@ def silence_ns(length_ns: int, least_ns: int = _SILENCE_NS) -> int:
 
 
 # Times are rounded, some of them to whole microseconds.
-_ROUNDING_NS = 1_000
+ROUNDING_NS = 1_000
 # Real recordings have operations that overlap with the next one of their stream by some 10 µs.
 _OVERLAP_NS = 100_000
 # Profilers align the clocks of host and device to a few microseconds.
@@ -219,13 +219,13 @@ def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tup
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:
     # Planning the search takes longer than most traces' rows, and sound traces have none to look for.
-    if not database.execute(_SUSPECTS, {"rounding_ns": _ROUNDING_NS, "clocks_agree": clocks_agree}).fetchall()[0][0]:
+    if not database.execute(_SUSPECTS, {"rounding_ns": ROUNDING_NS, "clocks_agree": clocks_agree}).fetchall()[0][0]:
         database.execute(_NO_OVERRUNS)
         return
     database.execute(
         _sql("overruns"),
         {
-            "rounding_ns": _ROUNDING_NS,
+            "rounding_ns": ROUNDING_NS,
             "overlap_ns": _OVERLAP_NS,
             "clock_ns": CLOCK_NS,
             "clocks_agree": clocks_agree,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceanalyzer.ingest.device_check import ROUNDING_NS
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import naming, tpu
@@ -39,6 +40,7 @@ class DeviceFacts:
     op_count: int = 0
     first_ns: int | None = None
     last_ns: int | None = None
+    has_overlaps: bool = False  # work of a stream that lasts into the next one of it
     vendor: str | None = None
 
 
@@ -115,7 +117,8 @@ class DeviceWriter:
         """Write what is work on a stream, and put the rest where it belongs."""
         kinds, kind_names = self._kinds(plane, events)
         is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in naming.WORK])
-        is_work |= (kinds == kind_names.index(naming.MANAGED)) & self._moves_bytes(plane, events)
+        moves_bytes = np.array(["BYTES_TRANSFER" in name for name in plane.event_names] or [False], np.bool_)
+        is_work |= (kinds == kind_names.index(naming.MANAGED)) & moves_bytes[events.name]
         work = np.flatnonzero(is_work)
         if len(work):
             self._write_work(plane, events, device, work, [kind_names[place] for place in kinds[work].tolist()])
@@ -139,10 +142,6 @@ class DeviceWriter:
             presence = naming.Presence(*(bool(number >> bit & 1) for bit in range(4)))
             found.append(names.index(naming.kind_of(plane.event_names[number // 16], events.line.name, presence)))
         return np.array(found, np.int64)[place.reshape(-1)] if found else place, names
-
-    def _moves_bytes(self, plane: Plane, events: LineEvents) -> npt.NDArray[np.bool_]:
-        moves = np.array(["BYTES_TRANSFER" in name for name in plane.event_names] or [False], np.bool_)
-        return moves[events.name]
 
     def _write_work(self, plane: Plane, events: LineEvents, device: int, work: Int, kinds: list[str]) -> None:
         picker, launches = events.picker, self._launches
@@ -193,6 +192,8 @@ class DeviceWriter:
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
+        order = np.argsort(starts, kind="stable")
+        self.facts.has_overlaps |= bool(((starts + lengths)[order][:-1] > starts[order][1:] + ROUNDING_NS).any())
 
     def _link_source(self, at: Int, by_time: Int) -> pa.Array[Any]:
         """Return how the annotation and the Python frame around the launch of each piece of work were found."""

@@ -125,7 +125,7 @@ class XlaTrace:
 
         Launches of XLA come from several threads, so that their order proves no start.
         """
-        if not device.facts.op_count:
+        if not device.facts.has_overlaps:
             return
         ops, slices = self._sink.path("gpu_ops"), self._sink.path("host_slices")
         with duckdb.connect() as connection:
