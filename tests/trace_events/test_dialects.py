@@ -259,6 +259,34 @@ def test_ascend_waits_and_analyses_are_no_work() -> None:
     assert tables["host_slices"] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "shown", "counted"),
+    [
+        ("python3", True, None),
+        ("MindSpore", True, None),
+        ("CPU OP", True, None),
+        ("Scope Layer", False, None),
+        ("Ascend Hardware 2", True, (2, "Ascend Hardware 2")),
+        (None, True, (2, "without a name")),
+    ],
+)
+def test_ascend_processes_of_unknown_names_are_counted_and_named(
+    name: str | None, shown: bool, counted: tuple[int, str] | None
+) -> None:
+    tables = ascend(
+        800,
+        *[process(50, name)] * (name is not None),
+        drawn(50, 1, "first", "1700000000000000.000", 5.0),
+        drawn(50, 1, "second", "1700000000000010.000", 5.0),
+        drawn(50, 1, "aten::mm", "1700000000000020.000", 5.0, cat="cpu_op"),
+        task(800, "MatMul", "1700000000000000.000", "AI_CORE"),
+    )
+    assert works(tables) == [("kernel", "MatMul", 0, 5_000, None)]
+    assert {row["name"] for row in tables["host_slices"]} == ({"first", "second", "aten::mm"} if shown else set())
+    defects = [(row["defect"], row["defect_count"], row["example"]) for row in tables["defects"]]
+    assert defects == ([] if counted is None else [("unknown-process-name", *counted)])
+
+
 # Intel --------------------------------------------------------------------------------------------------------------
 
 

@@ -110,6 +110,9 @@ def recast(
         recorder = replace(recorder, **vars(found))
     if recorder.dialect is not None:
         run(recorder.dialect)
+        unknown, example = database.execute(sql("dialects/unknown"), {"host": known["host"]}).fetchall()[0]
+        if unknown:
+            losses.add("unknown-process-name", None, example, unknown)
     run("apply")
     for part, table in (("host", "recast_host"), ("gpu", "recast_gpu")):
         _replace(database, stage, part, table, files(part))

@@ -120,6 +120,11 @@ KINDS = {
     ),
     "device-lost": Kind("loss", "GPU work names a device by a number that no device has; it is left out"),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
+    "unknown-process-name": Kind(
+        "loss",
+        "events lie in processes whose names say neither host nor device; they are shown as of the host, and where "
+        "they are work of a device, it is missing",
+    ),
     **{defect: Kind(*PROFILE_DEFECTS[defect]) for defect in ("device-clock-mapped", "unset-launch-values")},
     **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }

@@ -18,7 +18,7 @@ SELECT
     )
 FROM read_parquet($host) AS host
 LEFT JOIN recast USING (event_id)
-WHERE coalesce(recast.class, 'host') = 'host';
+WHERE coalesce(recast.class, 'host') IN ('host', 'unknown');
 -- Slices on no thread, beside the file's other events.
 CREATE OR REPLACE TABLE recast_other AS
 (SELECT * FROM read_parquet($other) LIMIT 0)

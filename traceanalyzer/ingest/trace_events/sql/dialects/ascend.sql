@@ -1,8 +1,8 @@
 -- trace_view.json of Ascend's profilers: the process `Ascend Hardware` has the device's streams as threads. Its number
 -- ends in the device: in the low five bits, or in two decimal digits where an older tool numbered the processes.
 -- Collectives lie in the process `Communication` (once `HCCL`), in lanes of groups; the planes below hold their parts.
--- `Overlap Analysis` is computed from all of them. Operators launch by the arrows `async_npu`: an arrow begins where
--- its operator does.
+-- `Overlap Analysis` is computed from all of them, as is the `Scope Layer` of MindSpore, whose operators on the host are
+-- `CPU OP`. Operators launch by the arrows `async_npu`: an arrow begins where its operator does.
 INSERT INTO recast BY NAME
 WITH lane_names AS (
     SELECT pid, tid, any_value(args ->> '$.name') AS lane
@@ -17,7 +17,7 @@ slices AS (
         TRY_CAST(args.args ->> '$."Stream Id"' AS BIGINT) AS stream_id,
         TRY_CAST(host.pid AS BIGINT) AS number
     FROM read_parquet($host) AS host
-    JOIN process_names USING (pid)
+    LEFT JOIN process_names USING (pid)
     LEFT JOIN lane_names ON lane_names.pid = host.pid AND lane_names.tid = host.tid
     LEFT JOIN read_parquet($args) AS args USING (event_id)
 ),
@@ -42,8 +42,9 @@ SELECT
         WHEN process = 'Ascend Hardware'
         THEN if(task IN ('EVENT_WAIT', 'EVENT_RECORD', 'NOTIFY_WAIT', 'NOTIFY_RECORD'), 'none', 'gpu')
         WHEN process IN ('Communication', 'HCCL') THEN if(lane SIMILAR TO 'Group .* Communication', 'gpu', 'none')
-        WHEN process = 'Overlap Analysis' THEN 'none'
-        ELSE 'host'
+        WHEN process IN ('Overlap Analysis', 'Scope Layer') THEN 'none'
+        WHEN category <> 'other' OR regexp_matches(process, '^([Pp]ython3?|CANN|MindSpore|CPU OP)$') THEN 'host'
+        ELSE 'unknown'
     END AS class,
     CASE
         WHEN process = 'Ascend Hardware' THEN if(task IN ('MEMCPY_ASYNC', 'SDMA_SQE'), 'memcpy', 'kernel')
