@@ -133,3 +133,12 @@ def test_operators_of_threads_that_run_at_once_share_the_time_of_the_step(tmp_pa
     # The second add lies inside exp, with half of the time until it ends.
     assert {op.name: op.share for op in ledger.top_operators} == {"add": 3.5 / 8, "dot": 2 / 8, "exp": 0.5 / 8}
     assert sum(op.share for op in ledger.top_operators) == dict(ledger.buckets)["host.op"] / ledger.window_ns
+
+
+def test_an_operator_that_ends_with_the_last_step_has_its_whole_time(tmp_path: Path) -> None:
+    host = PlaneMaker("/host:CPU")
+    host.line(1, "python", [(at * MS, 8 * MS, "train", {"step_num": at}) for at in range(0, 48, 8)], 0)
+    events = [((at + 2) * MS, 6 * MS, "dot", {"hlo_op": "dot"}) for at in range(0, 48, 8)]
+    host.line(2, "tf_XLAEigen/2", events, 0)
+    (ledger,) = diagnose(space(host), tmp_path).host_ledgers
+    assert [op.share for op in ledger.top_operators] == [6 / 8]

@@ -30,7 +30,7 @@ instants AS (
     SELECT
         trace_id, at_ns,
         if(sum(sum(opens)) OVER earlier > 0, 1 / greatest(sum(sum(runs)) OVER earlier, 1), 0) AS rate,
-        lead(at_ns) OVER earlier - at_ns AS dur_ns
+        coalesce(lead(at_ns) OVER earlier - at_ns, 0) AS dur_ns
     FROM bounds
     GROUP BY trace_id, at_ns
     WINDOW earlier AS (PARTITION BY trace_id ORDER BY at_ns)
