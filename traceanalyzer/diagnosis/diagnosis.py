@@ -287,6 +287,7 @@ class Diagnosis:
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_ledgers: tuple[HostLedger, ...] = ()  # of a run without GPU work
     host_hint: str | None = None  # how to record what the host does between recorded calls
+    captured_share: float | None = None  # of the time in replayed graphs, by operators of captures; None: no capture
     flops: tuple[FlopsUse, ...] = ()  # of the whole run first, where it has several devices
     screening: Screening | None = None  # None: all ranks are opened
     kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run

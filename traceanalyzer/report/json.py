@@ -48,6 +48,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "defects": plain["defects"],
         "host_hint": diagnosis.host_hint,
         "host_functions": plain["host_functions"],
+        "captured_share": diagnosis.captured_share,
         "flops": plain_value(flops_rows(diagnosis.flops)),
         "screening": plain["screening"],
         "kernel_counters": plain["kernel_counters"],

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from text_tables import ask, connect
 
+from traceanalyzer.rules.diagnosis.reporting import captured_share
 from traceanalyzer.run import open_run
 
 MATCHES = "SELECT position, name, matched_by, operator, input_shapes FROM graph_operators ORDER BY position"
@@ -72,6 +73,13 @@ def test_operations_of_a_graph_are_matched_by_name_in_the_order_of_the_capture()
     ]
     assert ask(con, COVERAGE) == [(3, 3, 3, 1, 1.0)]
     assert ask(con, "SELECT DISTINCT replay_count, sum_ns, capture_trace FROM graph_operators") == [(3, 30, "capture")]
+
+
+def test_a_diagnosis_tells_for_how_much_of_replayed_graphs_a_capture_tells_operators() -> None:
+    replayed = replays("a", "b", "c", "e", count=3)
+    con = run(replayed, capture(("a", "aten::mm"), ("b", "aten::add"), ("c", "aten::mul")))
+    assert captured_share(con) == 0.75
+    assert captured_share(run(replayed)) is None
 
 
 def test_the_order_of_nodes_counts_before_that_of_starts() -> None:
@@ -190,6 +198,7 @@ def test_graphs_of_real_servers_are_matched_whole(
         lines = opened.sql("SELECT count(input_shapes), count(module), count(python) FROM graph_operators").fetchall()
         assert lines == [(count, count, count)]
         assert opened.sql("SELECT count(call_id), count(module_id) FROM captured_owners").fetchall() == [(count, count)]
+        assert "Replayed graphs  their capture tells the operators of 100.0 % of their time" in str(opened.diagnose())
 
 
 def capture_file(*launches: tuple[str | None, str], shape: int = 32) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
         return ()
     slowest = groups[0].worst
     place = devices_words([slowest], alone=_is_alone(ledgers)) if len(ledgers) > 1 else ""
-    return (*kernel_blocks(slowest, most=most, place=place), *_flops_line(diagnosis))
+    return (*kernel_blocks(slowest, most=most, place=place), *_captured_line(diagnosis), *_flops_line(diagnosis))
 
 
 def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> Section:
@@ -221,6 +221,14 @@ def _flops_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
         return ()
     place = f"{uses[0].place}: " if len(uses) > 1 else ""
     return (Paragraph(f"{place}{uses[0].words}", label=Text("FLOPs utilisation", "strong")),)
+
+
+def _captured_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
+    """Return for how much of the replayed graphs captures tell the operators."""
+    if diagnosis.captured_share is None:
+        return ()
+    words = f"their capture tells the operators of {percent(diagnosis.captured_share)} of their time"
+    return (Paragraph(words, label=Text("Replayed graphs", "strong")),)
 
 
 def _is_unjudged(diagnosis: Diagnosis) -> bool:

@@ -147,6 +147,14 @@ def defects(con: duckdb.DuckDBPyConnection) -> tuple[TraceDefect, ...]:
     return tuple(TraceDefect(*row) for row in con.execute(read_query("trace_defects")).fetchall())
 
 
+def captured_share(con: duckdb.DuckDBPyConnection) -> float | None:
+    """Return for which part of the time in replayed graphs captures tell the operators; None: no capture fits."""
+    if not con.execute("FROM attribution.captured_owners LIMIT 1").fetchall():
+        return None
+    share: float | None = con.execute(read_query("captured_share")).fetchall()[0][0]
+    return share
+
+
 def host_hint(con: duckdb.DuckDBPyConnection) -> str | None:
     """Return how to record what the host does between recorded calls, in the words of each profiler of the run."""
     hints = [hint for (hint,) in con.execute(read_query("host_hints")).fetchall()]
@@ -224,6 +232,7 @@ def build_diagnosis(
         else tuple(ledger for ledger in host_ledgers(con) if ledger.trace not in blocked),
         host_hint=host_hint(con),
         host_functions=host_functions(con),
+        captured_share=captured_share(con),
         suppressed=tuple(suppressed),
         overrides=overrides.changes(rules, suppressed),
         plans=plans,
