@@ -63,8 +63,7 @@ BOUND_TABLE = rule_tables()["bound"].sql.replace("CREATE TABLE", "CREATE OR REPL
 
 def lock_workspace(con: duckdb.DuckDBPyConnection) -> None:
     """Give a connection the table `bound`, and lock it for good: rules read its tables and nothing else."""
-    if not _has_temporary(con, "bound"):
-        con.execute(BOUND_TABLE)
+    con.execute(BOUND_TABLE.replace("OR REPLACE TEMP TABLE", "TEMP TABLE IF NOT EXISTS"))
     if not is_locked(con):
         lock(con, _folders_read(con))
 
@@ -109,10 +108,6 @@ def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     texts = con.execute(f"SELECT sql {of_files}").fetchall()
     files = [path.replace("''", "'") for (text,) in texts for path in _PARQUET.findall(text)]
     return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
-
-
-def _has_temporary(con: duckdb.DuckDBPyConnection, name: str) -> bool:
-    return bool(con.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = $1 AND temporary", [name]).fetchall())
 
 
 TIMEOUT_S = 30.0
