@@ -275,7 +275,7 @@ def test_ascend_processes_of_unknown_names_are_counted_and_named(
 ) -> None:
     tables = ascend(
         800,
-        *[process(50, name)] * (name is not None),
+        *([] if name is None else [process(50, name)]),
         drawn(50, 1, "first", "1700000000000000.000", 5.0),
         drawn(50, 1, "second", "1700000000000010.000", 5.0),
         drawn(50, 1, "aten::mm", "1700000000000020.000", 5.0, cat="cpu_op"),
