@@ -135,7 +135,7 @@ class CsvRecording:
                 kinds = [self._kinds.code(str(domain)) for domain in domains.to_pylist()]
                 start, end = numbers(batch, "start_timestamp"), numbers(batch, "end_timestamp")
                 first, last = integers(start), integers(end)
-                self.defects.add("no-times", int(((first <= 0) | (last <= 0)).sum()), file.name)
+                self.defects.add("no-times", int(((first > 0) & (last <= 0)).sum()), file.name)
                 self.defects.add("negative-duration", int(((last < first) & (last > 0)).sum()), file.name)
                 correlation = numbers(batch, "correlation_id")
                 columns: dict[str, Column] = {

@@ -5,7 +5,7 @@ What ROCTX draws that is no range of a thread: marks, and ranges that begin on o
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import duckdb
 import numpy as np
@@ -68,10 +68,10 @@ def _shown(rows: pa.RecordBatch, names: Column) -> Column:
     return shown
 
 
-_TIMED = """
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+_SLICES = """
 SELECT slice_id, coalesce(thread, -1) AS thread, start_ns, dur_ns, kind, name_code, text, correlation
 FROM incoming_calls
-WHERE start_ns > 0
 """
 _OPERATOR, _ANNOTATION = "cpu_op", "annotation"
 # Operators as PyTorch's profiler names them; classes of programs, whose methods look alike, have capitals.
@@ -94,14 +94,22 @@ class ProcessSlices:
         self.has_shapes = False
 
     def write(self) -> None:
-        """Write all slices; calls whose start is unknown are left out."""
-        rows = Stream(CALLS, self._recording.calls())
+        """Write all slices."""
+        rows = Stream(CALLS, (self.timed(batch) for batch in self._recording.calls()))
         self._connection.register("incoming_calls", rows)
-        slices = in_order(self._connection.sql(_TIMED).to_arrow_reader(BATCH_ROWS), self._sink.folder)
+        slices = in_order(self._connection.sql(_SLICES).to_arrow_reader(BATCH_ROWS), self._sink.folder)
         self._connection.unregister("incoming_calls")
         names, kinds = self._recording.names(), self._recording.kinds()
         for batch in slices:
             self._write_batch(self._named(batch, names, kinds))
+
+    def timed(self, rows: _Rows) -> _Rows:
+        """Leave out events whose start is unknown, and count them."""
+        if "start_ns" not in rows.schema.names:
+            return rows
+        has_start = integers(rows.column("start_ns")) > 0
+        self._recording.defects.add("no-times", int((~has_start).sum()), "an event that starts at 0")
+        return rows if has_start.all() else rows.filter(pa.array(has_start))
 
     def _named(self, batch: pa.RecordBatch, names: Column, kinds: object) -> dict[str, Column]:
         """Return slices with their names and categories, in place of codes."""

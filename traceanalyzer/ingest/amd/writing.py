@@ -277,7 +277,7 @@ class _TraceWriter:
                 work = WorkWriter(self._connection, sink, recording, launches)
                 work.write()
                 for table, rows in recording.others():
-                    sink.append(table, host.with_threads(rows))
+                    sink.append(table, host.with_threads(host.timed(rows)))
                 host.write_threads()
                 sink.append("devices", self._devices(sink, work))
                 sink.append("metadata", self._metadata(sink))
