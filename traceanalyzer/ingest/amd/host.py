@@ -107,7 +107,7 @@ class ProcessSlices:
         """Leave out events whose start is unknown, and count them."""
         if "start_ns" not in rows.schema.names:
             return rows
-        has_start = integers(rows.column("start_ns")) > 0
+        has_start = integers(cast(Any, rows).column("start_ns")) > 0
         self._recording.defects.add("no-times", int((~has_start).sum()), "an event that starts at 0")
         return rows if has_start.all() else rows.filter(pa.array(has_start))
 
