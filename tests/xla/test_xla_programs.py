@@ -142,3 +142,21 @@ def test_an_operator_that_ends_with_the_last_step_has_its_whole_time(tmp_path: P
     host.line(2, "tf_XLAEigen/2", events, 0)
     (ledger,) = diagnose(space(host), tmp_path).host_ledgers
     assert [op.share for op in ledger.top_operators] == [6 / 8]
+
+
+def test_without_steps_the_thread_is_the_one_that_calls_programs(tmp_path: Path) -> None:
+    """
+    python [load_data  ][call]        [load_data  ][call]
+    worker                  [dot     ]                  [dot     ]
+    ms     0            6     8      12            18    20     24
+    """
+    host = PlaneMaker("/host:CPU")
+    calls: list[Any] = [(at * MS, 6 * MS, "$train.py:3 load_data", {}) for at in range(0, 48, 12)]
+    calls += [((at + 6) * MS, 2 * MS, "PjitFunction(step)", {}) for at in range(0, 48, 12)]
+    host.line(1, "python", calls, 0)
+    host.line(2, "tf_XLAEigen/2", [((at + 8) * MS, 4 * MS, "dot", {"hlo_op": "dot"}) for at in range(0, 48, 12)], 0)
+    (ledger,) = diagnose(space(host), tmp_path).host_ledgers
+    # From the first call to the last operator; what the program did before may be anything.
+    assert (ledger.step_count, ledger.window_ns) == (0, 42 * MS // 1000)
+    found = {bucket: ns // (MS // 1000) for bucket, ns in ledger.buckets if ns}
+    assert found == {"host.dataloader": 3 * 6, "host.op": 4 * 4, "host.python": 4 * 2}

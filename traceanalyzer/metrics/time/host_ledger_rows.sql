@@ -4,9 +4,10 @@
 -- machine has no device, work may be missing, and there is no row: a wait for it would look like Python. Neither devices
 -- nor the cut matter where operators show that the program ran on the CPU (runs_on_cpu).
 --
--- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
--- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
--- the last operator of the thread. A step is left out where the recording stopped in it, or where a file that ends early has
+-- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else one that calls compiled programs of XLA
+-- or TensorFlow, whose operators other threads run, else the one with most time in operators. The window is its steps, without the first
+-- of four or more, which warms up; without marked steps it is the time from the first to
+-- the last operator of the thread, or from its first call to the last operator of any. A step is left out where the recording stopped in it, or where a file that ends early has
 -- no operator after it; where that leaves no step, there is no row. A marked step inside another one is a part of it, and one that PyTorch's profiler marks
 -- ends where the call that ends it begins (prof.step, which may stop the recording). Each nanosecond of the window has
 -- one bucket, the first of these that holds:
@@ -110,12 +111,13 @@ busy AS (
     SELECT
         trace_id, thread_id,
         min(start_ns) AS start_ns,
-        max(start_ns + dur_ns) AS end_ns,
+        if(bool_or(category <> 'cpu_op'), max(max(start_ns + dur_ns)) OVER (PARTITION BY trace_id), max(start_ns + dur_ns)) AS end_ns,
+        bool_or(category <> 'cpu_op') AS calls_programs,
         sum(dur_ns) FILTER (WHERE op_id IS NULL) AS op_ns
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
     ANTI JOIN late_steps USING (trace_id)
-    WHERE category = 'cpu_op'
+    WHERE category = 'cpu_op' OR category = 'other' AND regexp_matches(name, '^(FunctionRun$|PjitFunction\(|SyncTensorsGraph)')
     GROUP BY trace_id, thread_id
 ),
 threads_with_steps AS (
@@ -126,7 +128,7 @@ threads_with_steps AS (
 step_threads AS (
     FROM threads_with_steps
     UNION ALL
-    SELECT trace_id, arg_max(thread_id, (op_ns, -thread_id))
+    SELECT trace_id, arg_max(thread_id, (calls_programs, op_ns, -thread_id))
     FROM busy
     ANTI JOIN threads_with_steps USING (trace_id)
     GROUP BY trace_id
