@@ -312,10 +312,11 @@ def test_two_limits_of_one_length_are_worth_what_a_run_without_both_takes_less(
     assert first.saving_ns / plan.window_ns == pytest.approx(truth.true_saving_share(of_first), abs=0.02)
     both = (first.saving_ns + second.saving_ns) / plan.window_ns
     assert both == pytest.approx(truth.true_saving_share((*LAUNCHING, ended)), abs=0.02)
+    sentence = judge(diagnosis).sentence
     assert re.search(
-        r"and compute waits for \S.*: fixing only the first saves \S.*, \S+ fixes together up to (57|60)",
-        judge(diagnosis).sentence,
+        r"and compute waits for \S.*: fixing only the first saves \S.*, both fixes together up to (57|60)", sentence
     )
+    assert all((fix.status, fix.alternatives) == ("alternative", ("launch-bound",)) for fix in plan.fixes[2:])
 
 
 @pytest.mark.check

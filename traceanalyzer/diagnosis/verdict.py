@@ -82,7 +82,7 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
 
 def _judge(diagnosis: Diagnosis) -> RunVerdict:
     blocker = blocker_of(diagnosis)
-    if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
+    if not any(trace.gpu_op_count for trace in diagnosis.traces) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
             return RunVerdict("host", _host(diagnosis))
         empty = "The recording is empty: it holds no event."
@@ -150,10 +150,6 @@ def _most_unexplained(diagnosis: Diagnosis) -> tuple[str, int]:
     return (bucket, dur_ns) if dur_ns * 2 > sum(ns for _, ns in diagnosis.not_explained) else ("", 0)
 
 
-def _has_gpu_work(diagnosis: Diagnosis) -> bool:
-    return any(trace.gpu_op_count for trace in diagnosis.traces)
-
-
 def judges_host(diagnosis: Diagnosis) -> bool:
     """Return whether a run without GPU work says what its host does, and nothing says that GPU work is missing."""
     return bool(diagnosis.host_ledgers) and blocker_of(diagnosis) is None
@@ -181,7 +177,7 @@ def _host(diagnosis: Diagnosis) -> str:
 
 def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
     """Return whether nothing can be said of the run, or of a trace that a blocker makes worthless."""
-    return not (_has_gpu_work(diagnosis) or judges_host(diagnosis)) or any(
+    return not (any(trace.gpu_op_count for trace in diagnosis.traces) or judges_host(diagnosis)) or any(
         finding.severity == "blocker" for finding in diagnosis.findings
     )
 
@@ -337,7 +333,8 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     plan = plan_of_finding(diagnosis.plans, first)
     joint = share
     sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({_worth_words(first)})"
-    if plan is not None and (second := _next_limit(timed, plan)) is not None:
+    second = _next_limit(timed, plan) if plan is not None else None
+    if plan is not None and second is not None:
         share = plan.fixes[0].saving_ns / plan.window_ns
         alone = f"up to {percent(share)}" if share > 0.005 else "next to nothing"
         alone += f" ({_worth_words(first)})" if first.confidence == "low" else ""
@@ -346,7 +343,8 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = sum(fix.saving_ns >= _VISIBLE_SHARE * plan.window_ns for fix in plan.fixes)
         if count > 1 and joint > share + 0.005:
-            named = str(count) if count < len(plan.fixes) else "both" if count == 2 else f"all {count}"
+            are_all = count == len(plan.fixes) or (count == 2 and second is not None)
+            named = str(count) if not are_all else "both" if count == 2 else f"all {count}"
             sentence += f", {named} fixes together up to {percent(joint)}"
     return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
 

@@ -16,6 +16,8 @@ from traceanalyzer.rules.evaluation.removals import Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import (
+    ALTERNATIVE,
+    ALTERNATIVE_SHARE,
     LATENT,
     PRIMARY,
     Candidate,
@@ -144,12 +146,20 @@ def find_joint(
 
 
 def _behind(savings_of: SavingsOf, pair: Sequence[Ordered], rest: Sequence[Ordered]) -> FixOrder:
-    """Return an order in which a pair goes ahead of other fixes, and these say what they add to it."""
+    """Return an order in which a pair goes ahead of other fixes, which say what they add to it or who covers them."""
+
+    def added_ns(item: Ordered, before: Removals) -> int:
+        return savings_of(joined(before, item.candidate.removals)) - savings_of(before)
+
     items = list(pair)
     for item in rest:
-        before = fixes_of(items)
-        marginal_ns = savings_of(joined(before, item.candidate.removals)) - savings_of(before)
-        items.append(replace(item, order=len(items) + 1, marginal_ns=marginal_ns))
+        little_ns = ALTERNATIVE_SHARE * item.candidate.bound_ns
+        marginal_ns = added_ns(item, fixes_of(items))
+        placed = replace(item, order=len(items) + 1, marginal_ns=marginal_ns)
+        if marginal_ns <= little_ns:
+            others = [one.rule for one in pair if added_ns(item, one.candidate.removals) <= little_ns]
+            placed = replace(placed, status=ALTERNATIVE, alternatives=tuple(others or [pair[0].rule]))
+        items.append(placed)
     return FixOrder(tuple(items))
 
 
