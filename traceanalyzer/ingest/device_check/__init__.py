@@ -123,6 +123,18 @@ DEVICE_DEFECTS = {
         "the clocks of host and device differ, and not always by the same: times of the two cannot be compared",
     ),
 }
+# Of XLA's profiles, also as JSON.
+PROFILED_DEFECTS = {
+    "device-clock-mapped": (
+        "note",
+        "the profiler maps the device's clock to the host's unevenly; operations are timed by the device's own clock, "
+        "and the greatest distance of the two is the example",
+    ),
+    "unset-launch-values": (
+        "note",
+        "the profiler wrote registers or shared memory that no device has (it never set them); they are unknown",
+    ),
+}
 
 
 @dataclass(frozen=True)

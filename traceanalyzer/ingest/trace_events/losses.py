@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
-from traceanalyzer.ingest.xla.defects import KINDS as PROFILE_DEFECTS
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS, PROFILED_DEFECTS
 
 _EXAMPLE_CHARS = 160
 
@@ -125,8 +124,7 @@ KINDS = {
         "events lie in processes whose names say neither host nor device; they are shown as of the host, and where "
         "they are work of a device, it is missing",
     ),
-    **{defect: Kind(*PROFILE_DEFECTS[defect]) for defect in ("device-clock-mapped", "unset-launch-values")},
-    **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
+    **{defect: Kind(*kind) for defect, kind in (PROFILED_DEFECTS | DEVICE_DEFECTS).items()},
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS, PROFILED_DEFECTS
 from traceanalyzer.ingest.nsys.defects import KINDS as KINDS_OF_DATABASES
 from traceanalyzer.ingest.nsys.defects import Defects
 
@@ -52,15 +52,7 @@ KINDS = {
         "note",
         "several planes have one name, as in profiles that were joined; each was read by itself",
     ),
-    "device-clock-mapped": (
-        "note",
-        "the profiler maps the device's clock to the host's unevenly; operations are timed by the device's own clock, "
-        "and the greatest distance of the two is the example",
-    ),
-    "unset-launch-values": (
-        "note",
-        "the profiler wrote registers or shared memory that no device has (it never set them); they are unknown",
-    ),
+    **PROFILED_DEFECTS,
     "events-dropped": (
         "loss",
         "the profiler dropped events because its buffers were full; record for a shorter time, or fewer devices",
