@@ -154,6 +154,17 @@ def test_info_counts_as_left_out_only_events(
     assert said.count("in reading") == said.count("left out in reading") == ("left out" in says)
 
 
+def test_a_copy_of_a_negative_size_has_no_size(database: Path) -> None:
+    change(database, "UPDATE rocpd_memory_copy{s} SET size = -5 WHERE id = (SELECT min(id) FROM rocpd_memory_copy{s})")
+    defects, sizes = ask(
+        database,
+        "SELECT defect, defect_count, example FROM defects WHERE severity = 'loss'",
+        "SELECT count(*) FROM gpu_ops WHERE copy_kind IS NOT NULL AND size_bytes IS NULL",
+    )
+    assert defects == [("number-out-of-range", 1, "a copy of fewer than 0 bytes")]
+    assert sizes == [(1,)]
+
+
 def test_two_gpus_of_one_number_are_two_devices(database: Path) -> None:
     """A file that was merged by hand holds the first GPU of two machines."""
     with closing(sqlite3.connect(database)) as connection:

@@ -32,7 +32,7 @@ from traceanalyzer.ingest.amd.recording import (
 )
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
-from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.masks import Column, above, count
 from traceanalyzer.ingest.nsys.reading import Stream
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
@@ -149,6 +149,11 @@ class WorkWriter:
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Leave out work whose signal never completed: it has no start; keep aside what the host copies by itself."""
+        size, at = batch.column("size_bytes"), batch.schema.get_field_index("size_bytes")
+        is_size = above(size, -1)
+        if negative_count := len(size) - size.null_count - count(is_size):
+            self._recording.defects.add("number-out-of-range", negative_count, "a copy of fewer than 0 bytes")
+            batch = batch.set_column(at, "size_bytes", where(is_size, size))
         start = integers(batch.column("start_ns"))
         untimed = int((start <= 0).sum())
         self._recording.defects.add("no-times", untimed, "GPU work that starts at 0")
