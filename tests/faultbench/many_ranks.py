@@ -37,13 +37,17 @@ def _slow_host(factor: float) -> Scenario:
     return {**_NARROW, "faults": {"rank": 3, "host_scale": factor, "launch_us": 6 * factor}}
 
 
+# By which a trace shows that it is of training.
+_UPDATE: dict[str, Any] = {"optimizer": {"kernels": 2, "us": 40}}
+
+
 def _small_reductions(*, hidden: bool) -> Scenario:
     if not hidden:
-        return {**_TWO, "program": [kernels(100, 80), {"repeat": 300, "do": [{"comm": {"mb": 0.0625}}]}]}
+        return {**_TWO, "program": [kernels(100, 80), {"repeat": 300, "do": [{"comm": {"mb": 0.0625}}]}, _UPDATE]}
     beside = [kernels(1, 80), {"comm": {"mb": 0.0625, "blocking": False}}]
     return {
         **_TWO,
-        "program": [{"repeat": 300, "do": beside}, {"stream_wait": {"on": "compute", "of": "comm"}}],
+        "program": [{"repeat": 300, "do": beside}, {"stream_wait": {"on": "compute", "of": "comm"}}, _UPDATE],
     }
 
 
@@ -107,7 +111,7 @@ MANY_RANKS: tuple[Fault, ...] = (
         _small_reductions(hidden=False),
         _small_reductions(hidden=True),
         # Buckets leave out the launches of the reductions, too.
-        (Expected("unbucketed-gradients", without=Without(instead={**_TWO, "program": [kernels(100, 80)]})),),
+        (Expected("unbucketed-gradients", without=Without(instead={**_TWO, "program": [kernels(100, 80), _UPDATE]})),),
         silent=("comm-low-bandwidth",),
     ),
     Fault(

@@ -205,9 +205,15 @@ def slice_states(slices: HostSlices, blocking: BlockingCalls, own_names: Sequenc
 
 
 def _never_ended(slices: HostSlices) -> Flags:
-    """Return the Python frames that end when the recording does, as what called them: they may have ended before."""
+    """Return the Python frames that end when the recording does, as what called them: they may have ended before.
+
+    What is left open has in it all that its thread did later. A frame in which nothing happens lasted as long.
+    """
     frames = np.flatnonzero(slices.flags([c == "python" for c in slices.categories]) & (slices.parent != NO_ROW))
     frames = frames[slices.end[frames] + STANDSTILL_ERROR_NS >= slices.end[slices.parent[frames]]]
+    calls = np.zeros(slices.count, np.bool_)
+    calls[slices.parent[slices.parent != NO_ROW]] = True
+    frames = frames[calls[frames]]
     found = np.zeros(slices.count, np.bool_)
     found[frames[slices.end[frames] + STANDSTILL_ERROR_NS >= slices.end[frames].max(initial=0)]] = True
     return found
