@@ -103,7 +103,7 @@ _FREED_IS_KEPT = "background_thread:true,dirty_decay_ms:10,muzzy_decay_ms:0"
 
 
 def keep_little_memory(run_bytes: int) -> None:
-    """Have DuckDB give memory back 20 ms after it was freed, not 10 s, for a large run; call before it is loaded."""
+    """Have DuckDB give memory back 10 ms after it was freed, not 10 s, for a large run; call before it is loaded."""
     if run_bytes >= _LARGE_BYTES:
         os.environ.setdefault("DUCKDB_JE_MALLOC_CONF", _FREED_IS_KEPT)
 

@@ -176,7 +176,7 @@ def ingest_all(found: FoundRun, unreadable: list[TraceAnalyzerError]) -> list[In
     from there; if none can be read, the first error is raised.
     """
     request, sources = found.request, found.sources.sources
-    keep_little_memory(sum(source.stat().st_size for source, _ in sources if isinstance(source, Path)))
+    keep_little_memory(sum(file.stat().st_size for file, _ in sources if isinstance(file, Path) and file.exists()))
     if request.from_store:
         answers = _from_store(sources, found.opened_store, request.report)
     else:
