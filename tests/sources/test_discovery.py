@@ -157,6 +157,12 @@ def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:
         find_sources(tmp_path / "nowhere")
     with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
         find_sources(tmp_path)
+    deeper = tmp_path / "profiling" / "traces" / "iteration_10"
+    deeper.mkdir(parents=True)
+    (deeper / "rank0_trace.json").write_text(events(slice_text("aten::mm")))
+    with pytest.raises(TraceAnalyzerError, match="no traces in this folder") as error:
+        find_sources(tmp_path)
+    assert error.value.hint == f"folders are searched one level deep, and a trace lies in {deeper}: give that folder"
     (tmp_path / "a.bin").write_bytes(b"\x7fELF")
     with pytest.raises(TraceAnalyzerError, match="no trace that traceanalyzer reads"):
         find_sources(tmp_path / "a.bin")

@@ -5,6 +5,7 @@ Files of a folder that programs and people leave beside recordings, by their nam
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from glob import escape
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 
@@ -39,6 +40,8 @@ _SAME_AGAIN = re.compile(r"perfetto_trace\.json(?:\.gz)?$")
 _STAMP = re.compile(r"\d{4}(?:_\d\d){5}$")
 _RANK = re.compile(r"(?:^|[/_.-])(?:rank|process|worker)[_-]?(\d{1,9})(?=$|[/_.-])", re.IGNORECASE)
 _MOST_NAMED = 5
+# So many files further down are looked at where a folder holds no trace.
+_MOST_DEEPER = 500
 
 
 def newest_sessions(folder: Path) -> tuple[tuple[Path, ...], tuple[TraceAnalyzerError, ...]]:
@@ -245,7 +248,9 @@ def discover(path: Path) -> Discovery:
         looks = list(pool.map(look, files))
     readable = {file: ingester for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None}
     if not folders and not readable:
-        raise TraceAnalyzerError("no traces in this folder", path, hint_for_folder(files))
+        below = _deeper(path)
+        deeper = below and f"folders are searched one level deep, and a trace lies in {below}: give that folder"
+        raise TraceAnalyzerError("no traces in this folder", path, deeper or hint_for_folder(files))
     named = {file.relative_to(path).as_posix(): file for file in (*files, *hidden)}
     traces = (file for file, ingester in readable.items() if not ingester.name.startswith("ncu"))
     left = left_behind(named, (file.relative_to(path).as_posix() for file in traces))
@@ -320,6 +325,16 @@ def _no_file(entry: Path) -> TraceAnalyzerError:
         return TraceAnalyzerError(f"is a link to {target}, which is not there", entry, "put the file there")
     hint = "write what comes out of it into a file, or give - as the run and pipe it into the command"
     return TraceAnalyzerError("is a device, a pipe or a socket", entry, hint)
+
+
+def _deeper(folder: Path) -> Path | None:
+    """Return the first folder further down that holds a trace; None: none of the first files there is one."""
+    walked = ((place, names) for place, _, names in os.walk(folder) if "/." not in place.removeprefix(str(folder)))
+    for file in islice((Path(place, name) for place, names in walked for name in sorted(names)), _MOST_DEEPER):
+        with suppress(OSError):
+            if file.is_file() and look(file)[0] is not None:
+                return file.parent
+    return None
 
 
 def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
