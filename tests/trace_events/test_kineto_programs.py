@@ -218,7 +218,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "sizes of results in each step": lambda: (detecting(), "sync-dynamic-shape", "60× a step", "token"),
     "sizes of results without steps": lambda: (routing(), "sync-dynamic-shape", "grouped_mm", "total += value"),
-    "an optimizer on the host": lambda: (updating_on_the_host(), "optimizer-on-cpu", "fully_shard", "with_stack"),
+    "an optimizer on the host": lambda: (updating_on_the_host(), "optimizer-on-cpu", "AdamW8bit", "with_stack"),
     "a pause in a range": lambda: (pausing_in_a_range(), "host-stalls", "during augment", "not recorded"),
     "weights from the host": lambda: (offloading(), "weight-streaming", "device_map", "pin_memory"),
     "data that is loaded once": lambda: (loading_once(), "h2d-pageable", "pin_memory=True", "DataLoader"),
