@@ -198,7 +198,7 @@ def test_graphs_of_real_servers_are_matched_whole(
         lines = opened.sql("SELECT count(input_shapes), count(module), count(python) FROM graph_operators").fetchall()
         assert lines == [(count, count, count)]
         assert opened.sql("SELECT count(call_id), count(module_id) FROM captured_owners").fetchall() == [(count, count)]
-        assert "Replayed graphs  their capture tells the operators of 100.0 % of their time" in str(opened.diagnose())
+        assert "Replayed graphs  captures name the operators for 100.0 % of their time" in str(opened.diagnose())
 
 
 def capture_file(*launches: tuple[str | None, str], shape: int = 32) -> dict[str, Any]:

@@ -47,16 +47,10 @@ KINDS = {
     "unfinished-write": ("loss", "a rollback journal lies beside the database: its writer did not finish"),
     "long-text": ("loss", "a text is longer than any that the recorder writes; it was cut"),
     "no-times": ("loss", "an event has no start or no end, or a start of zero; it was left out"),
-    "missing-event": (
-        "loss",
-        "a row refers to an event that the file does not hold; its call and its text are unknown",
-    ),
+    "missing-event": ("loss", "a row refers to an event that is not there; its call and its text are unknown"),
     "missing-kernel": ("loss", "a dispatch refers to a kernel that the file does not hold; it has no name"),
     "missing-agent": ("loss", "GPU work refers to a device that the file does not describe; it is shown as device 0"),
-    "repeated-agent": (
-        "note",
-        "two GPUs have one number, as in a file of several machines; the later one has the next free number",
-    ),
+    "repeated-agent": ("note", "two GPUs have one number, as of two machines; the later one has the next free number"),
     "unknown-agent": ("note", "a device is neither a processor nor a GPU; its work is shown as that of a GPU"),
     "unknown-kind": ("note", "records of a kind that is not known; they were left out"),
     "unknown-operation": ("loss", "a record names an operation beyond the list of its kind; it has no name"),

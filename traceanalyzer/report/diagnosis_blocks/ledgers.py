@@ -227,7 +227,7 @@ def _captured_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
     """Return for how much of the replayed graphs captures tell the operators."""
     if diagnosis.captured_share is None:
         return ()
-    words = f"their capture tells the operators of {percent(diagnosis.captured_share)} of their time"
+    words = f"captures name the operators for {percent(diagnosis.captured_share)} of their time"
     return (Paragraph(words, label=Text("Replayed graphs", "strong")),)
 
 
