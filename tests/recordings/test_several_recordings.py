@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,41 @@ def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path
     rewritten.write(trace, tmp_path / "run" / "first.json.gz")
     rewritten.write(later(trace, 1_000), tmp_path / "run" / "second.json.gz")
     assert [row[2] for row in recordings(tmp_path / "run", tmp_path / "store")] == [1, 1]
+
+
+def sends(document: Document) -> Document:
+    """Let the last kernel send something to other processes."""
+    kernels = [event for event in document["traceEvents"] if event.get("cat") == "kernel"]
+    sent = {**kernels[-1], "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}
+    return {**document, "traceEvents": [*document["traceEvents"], sent]}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("base", [{}, {"baseTimeNanoseconds": 0}])
+@pytest.mark.parametrize(
+    ("pids", "apart_us", "changed", "counts"),
+    [
+        ((4242, 4242, 4242), 60e6, dict, [3, 3, 3]),
+        ((4242, 4242, 4242), 1_000, dict, [1, 1, 1]),
+        ((4242, 4242, 5000), 60e6, dict, [2, 2, 1]),
+        ((4242, 4242, 4242), 60e6, sends, [1, 1, 1]),  # containers number their processes alike
+    ],
+)
+def test_recordings_without_a_date_are_of_one_process_where_its_number_says_so(
+    base: Document,
+    pids: tuple[int, ...],
+    apart_us: float,
+    changed: Callable[[Document], Document],
+    counts: list[int],
+    trace: Document,
+    tmp_path: Path,
+) -> None:
+    undated = {key: part for key, part in trace.items() if key != "baseTimeNanoseconds"} | base
+    first_us = min(event["ts"] for event in trace["traceEvents"] if "ts" in event)
+    for at, pid in enumerate(pids):
+        recorded = changed(of_process(later(undated, at * apart_us + 3_600e6 - first_us), pid))
+        rewritten.write(recorded, tmp_path / "run" / f"{'abc'[at]}.json.gz")
+    assert [row[2] for row in recordings(tmp_path / "run", tmp_path / "store")] == counts
 
 
 @pytest.mark.check

@@ -3,7 +3,8 @@
 -- Traces are recordings of one rank if they have the same rank; if neither has one and both files have the name that
 -- PyTorch's trace handler gives to one process (HOST_PID.TIME.pt.trace.json); or if none has a rank, they show work of
 -- the same devices of one machine, or without any the threads of the same processes, and never at the same time. Times
--- before 2001 count from the start of a machine, and say nothing.
+-- before 2001 count from the start of a machine: they say so only of processes of the same numbers that send nothing to
+-- others.
 --
 -- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
@@ -16,16 +17,13 @@
 --   known_by        VARCHAR  rank, name or times: why it is one of several recordings; NULL: it is the only one
 --   is_overlapping  BOOLEAN  another recording of the rank shows the same time: one of the two is of another run
 WITH on_devices AS (
-    SELECT trace_id, CAST(list_sort(list(DISTINCT device)) AS VARCHAR) AS devices
+    SELECT trace_id, CAST(list_sort(list(DISTINCT device)) AS VARCHAR) AS devices, bool_or(is_comm) AS sends
     FROM canonical.gpu_ops
     GROUP BY trace_id
 ),
-worked AS (
-    FROM on_devices
-    UNION ALL
-    SELECT trace_id, 'none, of ' || CAST(list_sort(list(DISTINCT pid)) AS VARCHAR)
+in_processes AS (
+    SELECT trace_id, CAST(list_sort(list(DISTINCT pid)) AS VARCHAR) AS pids
     FROM canonical.threads
-    WHERE trace_id NOT IN (SELECT trace_id FROM on_devices)
     GROUP BY trace_id
 ),
 named AS (
@@ -36,9 +34,13 @@ named AS (
         count(*) OVER (PARTITION BY traces.path) AS processes_of_file,
         traces.first_ns > 1000000000000000000 AS is_dated,
         nullif(regexp_extract(traces.trace, '^(.*_[0-9]+)[.][0-9]{10,20}([.]pt)?[.]trace[.]json', 1), '') AS process,
-        worked.devices || coalesce(' of ' || traces.host, '') AS devices
+        coalesce(on_devices.devices, 'none, of ' || in_processes.pids)
+        || coalesce(' of ' || traces.host, '')
+        || CASE WHEN traces.first_ns > 1000000000000000000 THEN '' ELSE ', undated, of ' || in_processes.pids END AS devices,
+        traces.first_ns > 1000000000000000000 OR NOT coalesce(on_devices.sends, FALSE) AS is_placed
     FROM canonical.traces
-    LEFT JOIN worked ON worked.trace_id = traces.trace_id
+    LEFT JOIN on_devices USING (trace_id)
+    LEFT JOIN in_processes USING (trace_id)
 ),
 placed AS (
     SELECT
@@ -53,7 +55,7 @@ apart AS (
     SELECT
         *,
         devices IS NOT NULL
-        AND bool_and(is_dated AND processes_of_file = 1 AND first_ns >= coalesce(busy_until, first_ns)) OVER unplaced AS is_apart
+        AND bool_and(is_placed AND processes_of_file = 1 AND first_ns >= coalesce(busy_until, first_ns)) OVER unplaced AS is_apart
     FROM placed
     WINDOW unplaced AS (PARTITION BY devices, rank IS NULL AND process IS NULL)
 ),
