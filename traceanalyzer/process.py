@@ -123,7 +123,7 @@ def give_memory_back() -> None:
 
 # What a shell reports for a program that a signal ended is this and the signal's number.
 SIGNAL_EXIT = 128
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 # Long enough for Python code to end by itself, and soon enough for somebody who waits.
 _GRACE_S = 0.4
 _STANDARD_ERROR = 2
@@ -208,14 +208,20 @@ def leave_on_signals() -> None:
     threading.Thread(target=_await_signal, args=(reading, writing), name="signals", daemon=True).start()
 
 
+def stay_on_interrupt() -> None:
+    """Let Ctrl-C end nothing but what raises KeyboardInterrupt then, as at a prompt."""
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        _SIGNALS.discard(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _interrupt(number: int, frame: object) -> None:
     _met.append(number)
     raise KeyboardInterrupt
 
 
 def _await_signal(reading: socket.socket, writing: socket.socket) -> None:
-    numbers = {int(number) for number in _SIGNALS}
-    while not (received := reading.recv(1)) or received[0] not in numbers:
+    while not (received := reading.recv(1)) or received[0] not in _SIGNALS:
         pass
     with _lock:
         _ending.set()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,3 +147,41 @@ def test_a_screen_of_no_columns_is_as_narrow_as_it_may_be(stored: list[str]) -> 
     done = asked(["diagnose", *stored], COLUMNS="0")
     assert done.returncode == 0
     assert done.stdout == asked(["diagnose", *stored], COLUMNS="1").stdout != ""
+
+
+@pytest.fixture
+def prompt(stored: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The prompt of SQL in a terminal of its own."""
+    controlling, terminal = os.openpty()
+    command = [sys.executable, "-m", "traceanalyzer", "sql", *stored]
+    shell = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    yield shell, controlling
+    shell.kill()
+    shell.wait()
+    os.close(controlling)
+
+
+@pytest.mark.check
+def test_an_interrupt_at_the_prompt_cancels_the_statement_and_a_request_to_end_ends_it(
+    prompt: tuple[subprocess.Popen[bytes], int],
+) -> None:
+    shell, controlling = prompt
+
+    def await_text(expected: str) -> None:
+        text = ""
+        while expected not in text:
+            assert select.select([controlling], [], [], 20)[0], text
+            text += os.read(controlling, 4096).decode()
+
+    await_text("sql> ")
+    os.write(controlling, b"SELECT sum(hash(a.range + b.range) % 7) FROM range(3000000) a, range(3000000) b;\n")
+    await_text("\n")
+    time.sleep(1)
+    shell.send_signal(signal.SIGINT)
+    await_text("interrupted")
+    time.sleep(1)  # longer than a command has left that ends
+    os.write(controlling, b"SELECT 40 + 2 AS answer;\n")
+    await_text("42")
+    shell.terminate()
+    assert shell.wait(timeout=20) == 128 + signal.SIGTERM

@@ -16,7 +16,7 @@ import click
 from traceanalyzer.commands.opening import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.process import interrupted_after, query_error
+from traceanalyzer.process import interrupted_after, query_error, stay_on_interrupt
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,7 +67,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 # Commands that users type without the point; no statement consists of one of these words.
 _NAMES = "SELECT name, any_value(column_names) FROM (SHOW ALL TABLES) GROUP BY name"
 BARE_COMMANDS = (["help"], ["quit"], ["exit"])
-HELP = """Statements end with ; and may span lines.
+HELP = """Statements end with ; and may span lines; Ctrl-C cancels one.
   .tables          metrics and tables
   .columns NAME    columns of one of them
   .quit            leave (also Ctrl-D)"""
@@ -202,6 +202,7 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> du
 
 def _shell(con: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
     lines: list[str] = []
+    stay_on_interrupt()
     _complete(con, lines)
     click.echo("SQL on the run; Tab completes names, .help lists other commands, Ctrl-D leaves.")
     while True:
