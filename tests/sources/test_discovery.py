@@ -114,6 +114,8 @@ def test_numbers_of_files_of_other_times_are_ranks_after_words_for_one(word: str
         *(("2026-11-26", "2026-11-27"), ("10-00-00", "10-00-01"), ("run-20261127-144600", "run-20261127-144700")),
         *(("iteration_10_trace", "iteration_20_trace"), ("iteration_0", "iteration_1"), ("step0", "step1")),
         *(("lora_r8", "lora_r16"), ("lora_rank8", "lora_rank16"), ("low_rank_4", "low_rank_8")),
+        *(("fit-pl-profile_0.0.pt", "fit-pl-profile_0.1.pt"), ("torch2.0", "torch2.1"), ("r0.5", "r0.7")),
+        *(("lr_0.0", "lr_1.0"), ("torch_2.0.1", "torch_2.1.1")),
         *(("request_0", "request_1"), ("prompt0", "prompt1"), ("config0", "config1"), ("O0", "O1"), ("zero0", "zero1")),
         *(("reranker0", "reranker1"), ("rerank0", "rerank1"), ("layers_0", "layers_1")),
         *(("bs16", "bs32"), ("report1", "report2"), ("proc_31337", "proc_31338"), ("num_workers_0", "num_workers_1")),

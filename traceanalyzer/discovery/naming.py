@@ -17,7 +17,7 @@ _NO_ADAPTER = "".join(rf"(?<!{word}{mark})" for word in ("lora", "low") for mark
 # A place in one dimension of a job, which ranks share.
 _PART = "(?:(?<![a-z])(?P<part>local|node|host|[cdemst]p|pp|dcp|e[dt]p)[-_.]?)?"
 _RANK = re.compile(rf"{_NO_ADAPTER}{_PART}(?<!re)rank[-_.= ]?(?P<number>[0-9]{{1,6}})(?![0-9])", re.IGNORECASE)
-_R = re.compile(rf"{_NO_ADAPTER}(?<![a-z0-9])r(?P<number>[0-9]{{1,6}})(?![a-z0-9])", re.IGNORECASE)
+_R = re.compile(rf"{_NO_ADAPTER}(?<![a-z0-9])r(?P<number>[0-9]{{1,6}})(?![a-z0-9]|[.][0-9])", re.IGNORECASE)
 # Words that come before a rank, or before the number of a process, which the system gave it.
 _WORKER = re.compile(r"(?P<word>worker|process|proc)[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
 _MOST_WORKERS = 4096
@@ -146,10 +146,18 @@ def _may_be_ranks(columns: Sequence[Sequence[str]], texts: tuple[str, ...], plac
     values = columns[place]
     if max(map(len, values)) > 6:
         return False
+    if _is_of_decimal(columns, texts, place) and _word_before(texts[place]) not in _PARALLEL:
+        return False
     is_time = place > 0 and not _WORD_BEFORE.search(texts[place])
     if is_time and all(len(value) == 2 for value in (*values, *columns[place - 1])):
         return False  # 10-00-01: a time of day, or a date
     return _nearly_all_ranks({int(value) for value in values})
+
+
+def _is_of_decimal(columns: Sequence[Sequence[str]], texts: tuple[str, ...], place: int) -> bool:
+    """Return whether a number is a part of a decimal or a version, such as 0.3 or 2.10.1: a time stamp is longer."""
+    beside = [other for point, other in ((place, place - 1), (place + 1, place + 1)) if texts[point] == "."]
+    return any(len(value) <= 3 for other in beside if 0 <= other < len(columns) for value in columns[other])
 
 
 def _nearly_all_ranks(numbers: set[int]) -> bool:
