@@ -24,6 +24,8 @@ from traceanalyzer.run import open_run
         ("/gpu:7 Compute", "TensorFlow 1"),
         ("GPU 0 (eBPF)", "another tool"),
         ("NVIDIA GPU", "another tool"),
+        ("/gpu:0 (pid 7)", "another tool"),
+        *((process, "accelerator") for process in ("MLU 0", "MUSA 0", "NeuronCore 3", "Habana HPU 0")),
     ],
 )
 def test_a_process_of_a_device_names_its_format(process: str, what: str) -> None:
@@ -35,7 +37,8 @@ def test_a_process_of_a_device_names_its_format(process: str, what: str) -> None
 
 
 @pytest.mark.parametrize(
-    "process", ["python", "gpu_burn", "GPUWorker", "python train_gpu.py", "browser", "CANN", "/host:CPU"]
+    "process",
+    ["python", "gpu_burn", "GPUWorker", "python train_gpu.py", "browser", "CANN", "/host:CPU", "neuron_monitor"],
 )
 def test_a_program_of_the_host_is_no_device(process: str) -> None:
     assert unread_device_work([process], ["", "cpu_op", "kernel_launcher"]) is None

@@ -51,8 +51,13 @@ _DEVICE_PROCESSES = (
         "record with nsys profile -t cuda,nvtx",
     ),
     UnreadFormat(
+        "a Chrome trace of another accelerator",
+        re.compile(r"\b(HPU|IPU|MLU|MUSA|Gaudi)\b|\bNeuron ?(Core|Device)"),
+        "record the job with torch.profiler in the PyTorch of its vendor",
+    ),
+    UnreadFormat(
         "a Chrome trace of another tool",
-        re.compile(r"\b(GPU|NPU|TPU|XPU|HPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b"),
+        re.compile(r"\b(GPU|NPU|TPU|XPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b|/gpu:\d"),
         f"{_RECORD_TORCH}, or with nsys profile -t cuda,nvtx",
     ),
 )
