@@ -162,8 +162,7 @@ def _dicts(values: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_number(value: Any) -> TypeGuard[int]:
-    # abs() would copy a number of a million digits, which many blocks may share.
-    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
 def _number(value: Any) -> int:

@@ -11,6 +11,7 @@ from traceanalyzer.answers.memory_timeline import memory_file_kind
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
+from traceanalyzer.text.words import counted
 
 _MIB = 2**20
 _LINES = 15
@@ -67,7 +68,7 @@ def _show_snapshot(path: Path) -> None:
             late = ", which begins late" if totals.history_begins_late else ""
             _line("peak", f"{_mib(totals.peak_bytes)} in a history of {totals.entry_count:,} events{late}")
         if totals.unreadable_count:
-            _line("left out", f"{totals.unreadable_count:,} sizes that are no numbers, or of no memory")
+            _line("left out", f"{counted(totals.unreadable_count, 'size')} of no number, or of no memory")
         _list("held by", [(visible(line), size) for line, size in list(totals.lines.items())[:_LINES]])
 
 

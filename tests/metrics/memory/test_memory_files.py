@@ -271,10 +271,13 @@ def test_lists_that_hold_more_than_the_file_has_bytes_are_refused(tmp_path: Path
         read_snapshot(written(tmp_path, pickle.dumps(snapshot)))
 
 
-def test_an_absurd_number_in_json_costs_itself(tmp_path: Path) -> None:
-    text = json.dumps(SNAPSHOT).replace('"size": 10', '"size": 1' + "0" * 6000)
+@pytest.mark.parametrize("size", ["1" + "0" * 6000, "-10"])
+def test_an_absurd_number_in_json_costs_itself(size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = json.dumps(SNAPSHOT).replace('"size": 10', f'"size": {size}')
     (totals,) = snapshot_totals(read_snapshot(written(tmp_path, text.encode())))
     assert (totals.allocated_bytes, totals.unreadable_count) == (40, 1)
+    assert main(["memory", str(tmp_path / "snapshot.pickle")]) == 0
+    assert "left out    1 size of" in capsys.readouterr().out
 
 
 def test_a_snapshot_without_memory_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
