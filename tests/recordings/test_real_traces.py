@@ -16,7 +16,9 @@ def shares(found: Found) -> list[dict[str, float]]:
     return [{part["bucket"]: part["share"] for part in ledger["buckets"]} for ledger in found["ledgers"]]
 
 
-@pytest.mark.parametrize("name", ["kineto/h100_vit", "kineto/mi300_normalization", "more/h100_small_transformer"])
+@pytest.mark.parametrize(
+    "name", ["kineto/h100_vit", "kineto/h100_bert_small", "kineto/mi300_normalization", "more/h100_small_transformer"]
+)
 def test_frames_left_open_move_nothing(name: str, corpus: Path, tmp_path: Path) -> None:
     document = rewritten.read(corpus / f"{name}.json.gz")
     opened = rewritten.with_frames_open(document)
