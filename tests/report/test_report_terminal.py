@@ -295,6 +295,13 @@ def test_the_headline_promises_no_faster_program_where_another_recording_is_the_
     assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
+def test_a_finding_that_no_known_fix_fits_says_so() -> None:
+    bare = tuple(dataclasses.replace(finding, fixes=(), explanations=()) for finding in sick().findings)
+    for verbose in (False, True):
+        assert "None of the known fixes fits this program." in report(sick(findings=bare), verbose=verbose)
+        assert "None of the known fixes" not in report(sick(), verbose=verbose)
+
+
 def test_the_headline_says_what_makes_a_saving_doubtful_in_place_of_a_speedup() -> None:
     because = "the trace shows it in one step only"
     doubtful = dataclasses.replace(loader_finding(), confidence="low", confidence_because=because)

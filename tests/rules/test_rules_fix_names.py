@@ -1,15 +1,22 @@
-"""Fixes take the names of what they are about from the trace, and only names that can be pasted."""
+"""Fixes stand where they fit, and take from the trace the names of what they are about that can be pasted."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from traceanalyzer.rules.authoring.testing import rule_workspace
+from traceanalyzer.rules.evaluation.places import read_places
+from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.evaluation.verdicts import Question, evaluate
 from traceanalyzer.rules.rule_file.document import read_document
 from traceanalyzer.rules.rule_file.model import Mistake, RuleFix, with_trace_names
 from traceanalyzer.rules.rule_file.parsing import parse_rule
+from traceanalyzer.rules.rule_set.loading import load_rules
 
+LOADER = next(rule for rule in load_rules(tests=False) if rule.id == "dataloader-bound")
 COMMAND = RuleFix("Profile NAME.", "ncu --kernel-name regex:NAME -o kernel PROGRAM", "bash", names={"NAME": "kernel"})
 RULE = """
 id: a-rule
@@ -83,3 +90,26 @@ def test_mistakes_in_a_fix_are_found(tmp_path: Path, fix: str, what: str | None)
 
 def mistakes_of(file: Path) -> list[Mistake]:
     return parse_rule(read_document(file), tests=False)[1]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "order"),
+    [
+        (["is_pytorch", "NOT is_pytorch"], (1,)),
+        (["is_pytorch", "is_pytorch"], ()),
+        (["is_pytorch", "is_pytorch", None], (2,)),
+        (["is_pytorch", "is_jax"], (1,)),
+        (["is_jax", "NOT is_pytorch"], (1,)),
+    ],
+    ids=["one fits", "none fits", "one has no condition", "one may fit", "one fits and one may"],
+)
+def test_a_fix_whose_condition_does_not_hold_is_not_shown(conditions: list[str | None], order: tuple[int, ...]) -> None:
+    fixes = tuple(RuleFix(f"Do this about {at}.", when=when) for at, when in enumerate(conditions))
+    select = "SELECT bound.*, FALSE AS is_pytorch, CAST(NULL AS BOOLEAN) AS is_jax FROM bound"
+    rule = replace(LOADER, select=select, when="TRUE", abstain=(), lower=(), fixes=fixes)
+    with rule_workspace(
+        None, {"bound": [{"bound_share": 0.5, "bound_ns": 5, "window_ns": 10}]}, readers=readers([rule])
+    ) as con:
+        run = read_places(con, with_capabilities=False)
+        (verdict,) = evaluate(con, rule, run, rule.values(), Question(None, assume_requirements=True))
+    assert (verdict.state, verdict.fix_order) == ("fired", order)

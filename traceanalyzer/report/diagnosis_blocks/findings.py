@@ -99,7 +99,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
     blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(message_words(diagnosis, finding))]
     if most_rows and finding.status not in ("latent", "alternative"):
         blocks += _tables(finding.evidence, most_rows)
-    blocks += [fix_block(fix) for fix in finding.fixes[:1]]
+    blocks += _fix_blocks(finding, 1)
     for explanation in finding.explanations:
         advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
@@ -117,7 +117,7 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
-    blocks += [fix_block(fix) for fix in finding.fixes]
+    blocks += _fix_blocks(finding, len(finding.fixes))
     blocks += rival_blocks(diagnosis, finding)
     for explanation in finding.explanations:
         inner: tuple[Block, ...] = (
@@ -151,6 +151,13 @@ def because_words(explanation: AttachedExplanation) -> str:
     if explanation.confidence != "high":
         sure = f", {confidence_words(explanation.confidence, explanation.confidence_because)}"
     return f"{explanation.message} ({explanation.rule}{sure})"
+
+
+def _fix_blocks(finding: Finding, most: int) -> list[Block]:
+    """Return the first fixes; where the trace speaks against each, that none is known."""
+    if finding.fixes or any(item.fixes for item in finding.explanations):
+        return [fix_block(fix) for fix in finding.fixes[:most]]
+    return [Paragraph("None of the known fixes fits this program.", label=_FIX)]
 
 
 def fix_block(fix: Fix) -> Paragraph:

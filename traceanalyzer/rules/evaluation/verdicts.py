@@ -346,7 +346,9 @@ def _verdict(
         return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
     if own["fires"] is None:
         return Verdict(rule, place, ABSTAINED, "unknown", "the condition met an unknown value", row=row)
-    fixes = tuple(index for index in range(len(rule.fixes)) if own[f"fix_{index}"])
+    fits = [own[f"fix_{index}"] for index in range(len(rule.fixes))]
+    # Where none is known to fit, those may that depend on what the trace does not say.
+    fixes = tuple(at for at, fit in enumerate(fits) if fit) or tuple(at for at, fit in enumerate(fits) if fit is None)
     return Verdict(
         rule,
         place,
@@ -358,7 +360,7 @@ def _verdict(
             row if steps_in_all is None else {**row, "step_count": steps_in_all},
             [at for at in range(len(rule.lower)) if own[f"lower_{at}"]],
         ),
-        fix_order=fixes or tuple(range(len(rule.fixes))),
+        fix_order=fixes,
         removals=removals,
     )
 
