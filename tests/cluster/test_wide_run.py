@@ -36,7 +36,7 @@ setattr(resolve_name(place), name, lambda *_, **__: os.kill(os.getpid(), signal.
 from traceanalyzer.cli import main
 main(sys.argv[2:])
 """
-SCAN = "traceanalyzer.attribution.replay.all_ranks:ReducedRun.leads"
+SCAN = "traceanalyzer.attribution.replay.all_ranks:ReducedRun.shifts"
 SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
 
 
@@ -95,7 +95,7 @@ def test_a_command_that_has_workers_reads_no_scan_itself(
 
 
 def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
-    """A run without steps asks it; here with leads that grow from meeting to meeting."""
+    """A run without steps asks it; here with time shifts that grow from call to call."""
     with (
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor,
         open_run(run, store=store_of(run), executor=executor) as opened,
@@ -104,10 +104,10 @@ def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
         assert isinstance(together, ReducedRun)
         what_ifs = [WhatIf(frozenset({"host.dataloader"})), WhatIf(frozenset({"dev.comm_transfer"}))]
         asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.positions)]
-        leads = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]
+        shifts = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]
         here = RankScans(together.scans.scan_of, together.scans.window_of)
-        found = list(here.whole_savings(asked, leads))
-        assert list(together.scans.whole_savings(asked, leads)) == found
+        found = list(here.whole_savings(asked, shifts))
+        assert list(together.scans.whole_savings(asked, shifts)) == found
     assert all(of_first > 0 for of_first, _ in found)
 
 

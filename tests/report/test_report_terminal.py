@@ -26,6 +26,7 @@ from report_diagnoses import (
 from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report import formats
+from traceanalyzer.report.brief import brief_lines
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, classes_words
 from traceanalyzer.report.renderers.page import Page, aligned
@@ -33,10 +34,10 @@ from traceanalyzer.report.renderers.page import Page, aligned
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:
+def report(diagnosis: Diagnosis, output: str = "terminal", *, verbose: bool = False) -> str:
     """Print a diagnosis as a pipe gets it."""
     stream = io.StringIO()
-    formats.write_diagnosis(diagnosis, "terminal", stream, verbose=verbose)
+    formats.write_diagnosis(diagnosis, output, stream, verbose=verbose)
     return stream.getvalue()
 
 
@@ -295,11 +296,13 @@ def test_the_headline_promises_no_faster_program_where_another_recording_is_the_
     assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
-def test_a_finding_that_no_known_fix_fits_says_so() -> None:
+@pytest.mark.parametrize("output", ["terminal", "html"])
+def test_a_finding_that_no_known_fix_fits_says_so(output: str) -> None:
     bare = tuple(dataclasses.replace(finding, fixes=(), explanations=()) for finding in sick().findings)
     for verbose in (False, True):
-        assert "None of the known fixes fits this program." in report(sick(findings=bare), verbose=verbose)
-        assert "None of the known fixes" not in report(sick(), verbose=verbose)
+        assert "None of the known fixes fits this program." in report(sick(findings=bare), output, verbose=verbose)
+        assert "None of the known fixes" not in report(sick(), output, verbose=verbose)
+    assert "fix: None of the known fixes fits this program." in brief_lines(sick(findings=bare))
 
 
 def test_the_headline_says_what_makes_a_saving_doubtful_in_place_of_a_speedup() -> None:

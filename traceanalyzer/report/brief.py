@@ -6,7 +6,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings
 from traceanalyzer.report.diagnosis_blocks import run_name
-from traceanalyzer.report.diagnosis_blocks.findings import message_words
+from traceanalyzer.report.diagnosis_blocks.findings import NO_FIX, message_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar, main_ledger
 from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import gain
@@ -27,6 +27,8 @@ def brief_lines(diagnosis: Diagnosis) -> list[str]:
             fix = cause.fixes[0]
             code = " ".join((fix.code or "").split())
             lines.append(f"fix: {fix.text}" + (f" {code}" if code and len(code) <= MOST_CODE else ""))
+        else:
+            lines.append(f"fix: {NO_FIX}")
     return [visible(line) for line in lines]
 
 

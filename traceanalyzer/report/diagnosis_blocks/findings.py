@@ -36,6 +36,8 @@ LIKE_SAVING_SHARE = 0.5
 LIKE_RIVAL_SHARE = 0.2
 # What a rank and the run save are both shown where they differ by more.
 SAME_SHARE = 0.005
+# Of a finding where the trace speaks against each fix of its rule.
+NO_FIX = "None of the known fixes fits this program."
 _FIX = Text("fix", "good")
 # Columns of evidence that others say for people.
 _FOR_PROGRAMS = ("start_ns", "dur_ns")
@@ -154,10 +156,10 @@ def because_words(explanation: AttachedExplanation) -> str:
 
 
 def _fix_blocks(finding: Finding, most: int) -> list[Block]:
-    """Return the first fixes; where the trace speaks against each, that none is known."""
+    """Return the first fixes, or that none fits."""
     if finding.fixes or any(item.fixes for item in finding.explanations):
         return [fix_block(fix) for fix in finding.fixes[:most]]
-    return [Paragraph("None of the known fixes fits this program.", label=_FIX)]
+    return [Paragraph(NO_FIX, label=_FIX)]
 
 
 def fix_block(fix: Fix) -> Paragraph:

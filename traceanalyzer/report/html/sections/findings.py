@@ -12,6 +12,7 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, 
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.diagnosis_blocks.findings import (
+    NO_FIX,
     finding_facts,
     message_words,
     other_place_words,
@@ -113,6 +114,7 @@ def _card(
         "facts": _facts(diagnosis, finding, saves),
         "tables": [_table(e, excerpts if e is timelines.shown(finding) else {}) for e in finding.evidence if e.rows],
         "fixes": [_fix(fix) for fix in finding.fixes],
+        "no_fix": "" if finding.fixes or any(item.fixes for item in explanations) else NO_FIX,
         "rivals": blocks_markup(rival_blocks(diagnosis, finding)),
         "explanations": [(item, [_fix(fix) for fix in item.fixes]) for item in explanations],
         "also": [other_place_words(diagnosis, other) for other in others[:MOST_PLACES]],
