@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import structs
 
 from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import planning
@@ -126,6 +127,13 @@ def test_of_fixes_for_the_same_time_the_easier_one_goes_first() -> None:
     found = order_of(scan, wait, gap, owned_ns={"wait": 360})
     assert found == [("gap", 360, "primary"), ("wait", 0, "alternative")]
     assert order_of(scan, gap, wait, owned_ns={"wait": 360}) == found
+
+
+def test_a_finding_that_no_known_fix_fits_goes_behind_those_for_the_same_time() -> None:
+    scan = Savings({frozenset({"host.sync", "host.python"}): 360})
+    none_fits = structs.replace(fired(rule_for("gap", "host.python"), 360), fix_order=())
+    wait = fired(rule_for("wait", "host.sync", effort="redesign"), 360)
+    assert order_of(scan, none_fits, wait) == [("wait", 360, "primary"), ("gap", 0, "alternative")]
 
 
 def test_of_equal_fixes_for_the_same_time_the_first_by_id_goes_first() -> None:

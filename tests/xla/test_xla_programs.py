@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xla_profiles import diagnose
-from xspace import MS, PlaneMaker, Ref, space
+from xla_profiles import diagnose, rules_of
+from xspace import MS, US, Event, PlaneMaker, Ref, space
 
 import traceanalyzer
 from traceanalyzer.answers.top import top
+from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.run import open_run
 
 
@@ -160,3 +161,43 @@ def test_without_steps_the_thread_is_the_one_that_calls_programs(tmp_path: Path)
     assert (ledger.step_count, ledger.window_ns) == (0, 42 * MS // 1000)
     found = {bucket: ns // (MS // 1000) for bucket, ns in ledger.buckets if ns}
     assert found == {"host.dataloader": 3 * 6, "host.op": 4 * 4, "host.python": 4 * 2}
+
+
+def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8) -> bytes:
+    """Return a profile of a program that loads a batch, then computes 4 ms on each device and reduces gradients."""
+    host: list[Event] = []
+    calls: list[Event] = []
+    work: list[list[Event]] = [[] for _ in range(device_count)]
+    parts = [("dot.2", 200, 4_000, "gemm_fusion_dot_2"), ("all-reduce.1", 4_200, 1_000, "ncclDevKernel_AllReduce_Sum")]
+    for step in range(steps):
+        begin = int((1 + step * (batch_ms + 6)) * MS)
+        called = begin + int((batch_ms + 0.1) * MS)
+        host.append((begin, int((batch_ms + 5.9) * MS), "train", {"_r": 1, "step_num": step}))
+        host.append((begin + 10 * US, int(batch_ms * MS), "load_batch", {}))
+        host.append((called - 50 * US, 500 * US, "PjitFunction(train_step)", {}))
+        for device, own in enumerate(work):
+            for nth, (op, at_us, length_us, kernel) in enumerate(parts):
+                about = {"correlation_id": len(calls) + 1, "hlo_module": "jit_train_step", "hlo_op": op}
+                at = called + (nth * 10 + device * 20) * US
+                calls.append((at, 6 * US, "cuLaunchKernel", {"device_id": device, **about}))
+                own.append((called + at_us * US, length_us * US, kernel, about))
+    planes = [
+        PlaneMaker(f"/device:GPU:{device}").line(13, "Stream #13(Compute)", own) for device, own in enumerate(work)
+    ]
+    return space(PlaneMaker("/host:CPU").line(9, "python", host).line(10, "py_xla_execute/10", calls), *planes)
+
+
+@pytest.mark.parametrize("device_count", [1, 2, 4])
+def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: int, tmp_path: Path) -> None:
+    diagnosis = diagnose(fed_devices(device_count, 5.0), tmp_path)
+    # One finding, of all devices alike. Work is 5.2 of 11 ms; without the batch, a step takes 6 ms.
+    (found,) = [finding for finding in diagnosis.findings if finding.rule == "dataloader-bound"]
+    assert worth_share(found) == pytest.approx(5 / 11, abs=0.03)
+    assert found.same_on_devices == (tuple(range(device_count)) if device_count > 1 else ())
+    assert "mp_prefetch" in (found.fixes[0].code or "")
+
+
+@pytest.mark.parametrize("device_count", [1, 2, 4])
+def test_a_batch_that_is_there_in_time_is_no_limit_of_several_devices(device_count: int, tmp_path: Path) -> None:
+    diagnosis = diagnose(fed_devices(device_count, 0.02), tmp_path)
+    assert "dataloader-bound" not in rules_of(diagnosis)

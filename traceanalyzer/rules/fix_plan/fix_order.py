@@ -181,7 +181,8 @@ def _next(
 
 def _effort(item: Candidate) -> int:
     worst = item.verdicts[0]
-    return EFFORTS.index(worst.rule.fixes[worst.fix_order[0]].effort)
+    # Where no known fix fits, finding one is more work than any of them.
+    return EFFORTS.index(worst.rule.fixes[worst.fix_order[0]].effort) if worst.fix_order else len(EFFORTS)
 
 
 def _pairs(savings_of: SavingsOf, ranked: Sequence[Candidate]) -> Iterator[Combination]:
