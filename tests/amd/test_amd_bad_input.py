@@ -250,3 +250,59 @@ def test_damaged_files_are_one_error_or_counted_defects(container: str, tmp_path
         file = CONTAINERS[container](folder)
         mutated(container, file, seed)
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "example"),
+    [
+        ({"kind": 99}, "kind 99, operation 0"),
+        ({"kind": "HIP"}, "kind HIP, operation 0"),
+        ({"operation": 99}, "HIP_RUNTIME_API, operation 99"),
+    ],
+)
+def test_a_call_of_an_unknown_operation_is_kept_and_the_defect_names_it(
+    change: dict[str, Any], example: str, tmp_path: Path
+) -> None:
+    one = tool()
+    one["buffer_records"]["hip_api"][0].update(change)
+    file = tmp_path / "a_results.json"
+    file.write_text(json.dumps({"rocprofiler-sdk-tool": [one]}))
+    tables = read(file)
+    assert not isinstance(tables, str)
+    assert [(row["name"], row["dur_ns"]) for row in tables["host_slices"]] == [(None, 50)]
+    found = [(row["defect_count"], row["example"]) for row in tables["defects"] if row["defect"] == "unknown-operation"]
+    assert found == [(1, example)]
+
+
+@pytest.mark.parametrize("table", ["hip_api", "kernel"])
+@pytest.mark.parametrize(
+    ("column", "text", "defects"),
+    [
+        ("Start_Timestamp", "soon", {"mixed-types", "no-times"}),
+        ("End_Timestamp", "soon", {"mixed-types", "no-times"}),
+        ("End_Timestamp", "", {"no-times"}),
+        ("End_Timestamp", str(2**63), {"number-out-of-range", "no-times"}),
+        ("Start_Timestamp", "0", {"no-times"}),
+        ("End_Timestamp", "7", {"negative-duration"}),
+        ("Correlation_Id", "x", {"mixed-types"}),
+    ],
+)
+def test_a_row_of_a_table_is_left_out_where_its_defect_says_so(
+    table: str, column: str, text: str, defects: set[str], tmp_path: Path
+) -> None:
+    leader = csv_set(tmp_path)
+    file = tmp_path / f"a_{table}_trace.csv"
+    lines = file.read_text().splitlines()
+    names = [name.strip('"') for name in lines[0].split(",")]
+    place = names.index(column) - len(names)
+    *rest, last = lines
+    cells = last.split(",")
+    cells[place] = text
+    file.write_text("\n".join([*rest, ",".join(cells)]))
+    tables = read(leader)
+    assert not isinstance(tables, str)
+    counted = {row["defect"]: row["defect_count"] for row in tables["defects"] if row["severity"] != "note"}
+    assert counted == dict.fromkeys(defects, 1)
+    rows = tables["host_slices" if table == "hip_api" else "gpu_ops"]
+    assert len(rows) == (7 if "no-times" in defects else 8)
+    assert (0 in [row["dur_ns"] for row in rows]) is ("negative-duration" in defects)

@@ -23,6 +23,7 @@ from traceanalyzer.ingest.amd.recording import (
     call_batch,
     category_of,
     copy_kinds,
+    flags,
     groups_of,
     integers,
     ints,
@@ -31,7 +32,7 @@ from traceanalyzer.ingest.amd.recording import (
     where,
     work_batch,
 )
-from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column
 
 _AXES = ("x", "y", "z")
@@ -131,27 +132,43 @@ class CsvRecording:
         """Yield calls and ranges; see ProcessRecording."""
         for file in self._of("api"):
             for batch in self._batches(file):
+                batch, start, end = self._timed(batch, file)
                 functions, domains = batch.column("function"), batch.column("domain")
                 kinds = [self._kinds.code(str(domain)) for domain in domains.to_pylist()]
-                start, end = numbers(batch, "start_timestamp"), numbers(batch, "end_timestamp")
-                first, last = integers(start), integers(end)
-                self.defects.add("no-times", int(((first > 0) & (last <= 0)).sum()), file.name)
-                self.defects.add("negative-duration", int(((last < first) & (last > 0)).sum()), file.name)
-                correlation = numbers(batch, "correlation_id")
                 columns: dict[str, Column] = {
                     "slice_id": self._ids(batch.num_rows),
-                    "thread": numbers(batch, "thread_id"),
-                    "start_ns": start,
-                    "dur_ns": pa.array(np.where((first > 0) & (last > first), last - first, 0)),
+                    "thread": self._numbers(batch, "thread_id", file),
+                    "start_ns": pa.array(start),
+                    "dur_ns": pa.array(end - start),
                     "kind": pa.array(kinds, pa.int64()),
                     "name_code": pa.array([self._names.code(str(name)) for name in functions.to_pylist()], pa.int64()),
-                    "correlation": unless_zero(correlation),
+                    "correlation": unless_zero(self._numbers(batch, "correlation_id", file)),
                 }
                 is_marker = pa.array(
                     [category_of(domain) == "annotation" for domain in domains.to_pylist()], pa.bool_()
                 )
                 columns["text"] = pc.if_else(is_marker, functions, pa.scalar(None, pa.string()))
                 yield call_batch(batch.num_rows, columns)
+
+    def _timed(self, batch: pa.RecordBatch, file: Path) -> tuple[pa.RecordBatch, Int, Int]:
+        """Leave out rows without a start or an end, and count them; return the others, their starts and their ends."""
+        edges = [self._numbers(batch, f"{edge}_timestamp", file) for edge in ("start", "end")]
+        has_both = flags(pc.and_(edges[0].is_valid(), edges[1].is_valid()))
+        self.defects.add("no-times", int((~has_both).sum()), file.name)
+        start, end = (integers(edge)[has_both] for edge in edges)
+        self.defects.add("negative-duration", int(((end < start) & (start > 0)).sum()), file.name)
+        timed = batch if has_both.all() else batch.filter(pa.array(has_both))
+        return timed, start, np.maximum(start, end)
+
+    def _numbers(self, batch: pa.RecordBatch, column: str, file: Path) -> Column:
+        """Return a column of numbers as `numbers` does, and count texts that are none."""
+        found = numbers(batch, column)
+        if found.null_count and column in batch.schema.names:
+            texts = pc.utf8_trim_whitespace(batch.column(column).filter(found.is_null()))
+            for text in texts.filter(pc.not_equal(texts, "")).to_pylist():
+                kind = "number-out-of-range" if text.lstrip("-").isdigit() else "mixed-types"
+                self.defects.add(kind, example=f"{file.name}: {column} {text[:80]}")
+        return found
 
     def _ids(self, count: int) -> Column:
         first = self.row_count + 1
@@ -173,22 +190,23 @@ class CsvRecording:
     def work(self) -> Iterator[pa.RecordBatch]:
         """Yield GPU work; see ProcessRecording."""
         for file in self._of("kernel"):
-            for batch in self._batches(file):
-                columns = self._work_columns(batch, file) | {
+            for rows in self._batches(file):
+                batch, start, end = self._timed(rows, file)
+                columns = self._work_columns(batch, start, end, file) | {
                     "device": self._device_of(batch.column("agent_id")),
-                    "queue": numbers(batch, "queue_id"),
+                    "queue": self._numbers(batch, "queue_id", file),
                     "name": batch.column("kernel_name").dictionary_encode(),
-                    "registers_per_thread": numbers(batch, "vgpr_count"),
-                    "shared_memory_bytes": numbers(batch, "lds_block_size"),
-                    "scratch_bytes": numbers(batch, "scratch_size"),
-                    "dispatch": numbers(batch, "dispatch_id"),
-                    "graph_id": unless_zero(numbers(batch, "graph_exec_id")),
-                    "graph_node_id": unless_zero(numbers(batch, "graph_node_id")),
+                    "registers_per_thread": self._numbers(batch, "vgpr_count", file),
+                    "shared_memory_bytes": self._numbers(batch, "lds_block_size", file),
+                    "scratch_bytes": self._numbers(batch, "scratch_size", file),
+                    "dispatch": self._numbers(batch, "dispatch_id", file),
+                    "graph_id": unless_zero(self._numbers(batch, "graph_exec_id", file)),
+                    "graph_node_id": unless_zero(self._numbers(batch, "graph_node_id", file)),
                 }
                 for axis in _AXES:
-                    block = numbers(batch, f"workgroup_size_{axis}")
+                    block = self._numbers(batch, f"workgroup_size_{axis}", file)
                     columns[f"block_{axis}"] = block
-                    columns[f"grid_{axis}"] = groups_of(numbers(batch, f"grid_size_{axis}"), block)
+                    columns[f"grid_{axis}"] = groups_of(self._numbers(batch, f"grid_size_{axis}", file), block)
                 yield work_batch(batch.num_rows, columns)
         if not self._of("kernel"):
             yield from self._counted_dispatches()
@@ -205,26 +223,28 @@ class CsvRecording:
                 listed = zip(numbered.tolist(), places.tolist(), strict=True)
                 batch = rows.take(pa.array(sorted(place for number, place in listed if number not in seen), pa.int64()))
                 seen.update(numbered.tolist())
+                batch, start, end = self._timed(batch, file)
                 names = "kernel_name" if "kernel_name" in batch.schema.names else "dispatch_id"
-                columns = self._work_columns(batch, file) | {
-                    "queue": numbers(batch, "queue_id"),
+                columns = self._work_columns(batch, start, end, file) | {
+                    "queue": self._numbers(batch, "queue_id", file),
                     "name": batch.column(names).dictionary_encode(),
-                    "registers_per_thread": numbers(batch, "vgpr_count"),
-                    "shared_memory_bytes": numbers(batch, "lds_block_size"),
-                    "scratch_bytes": numbers(batch, "scratch_size"),
-                    "dispatch": numbers(batch, "dispatch_id"),
+                    "registers_per_thread": self._numbers(batch, "vgpr_count", file),
+                    "shared_memory_bytes": self._numbers(batch, "lds_block_size", file),
+                    "scratch_bytes": self._numbers(batch, "scratch_size", file),
+                    "dispatch": self._numbers(batch, "dispatch_id", file),
                 }
                 if "agent_id" in batch.schema.names:
                     columns["device"] = self._device_of(batch.column("agent_id"))
                 yield work_batch(batch.num_rows, columns)
         self.defects.add("serialised-by-counters", int(bool(seen)), f"{len(seen)} dispatches")
 
-    def _copy_rows(self, batch: pa.RecordBatch, file: Path) -> pa.RecordBatch:
+    def _copy_rows(self, rows: pa.RecordBatch, file: Path) -> pa.RecordBatch:
+        batch, start, end = self._timed(rows, file)
         directions = batch.column("direction")
         source, target = batch.column("source_agent_id"), batch.column("destination_agent_id")
         kinds = copy_kinds(directions, pc.not_equal(source, target))
         agents = pc.if_else(pc.match_substring(directions, "TO_DEVICE"), target, source)
-        columns = self._work_columns(batch, file) | {
+        columns = self._work_columns(batch, start, end, file) | {
             "device": self._device_of(where(pa.array(~on_host(kinds)), agents)),
             "is_copy": pa.array([True] * batch.num_rows),
             "name": directions.dictionary_encode(),
@@ -232,23 +252,19 @@ class CsvRecording:
         }
         return work_batch(batch.num_rows, columns)
 
-    def _work_columns(self, batch: pa.RecordBatch, file: Path) -> dict[str, Column]:
-        start, end = (numbers(batch, f"{edge}_timestamp") for edge in ("start", "end"))
-        first, last = integers(start), integers(end)
-        self.defects.add("negative-duration", int(((last < first) & (first > 0)).sum()), file.name)
-        correlation = numbers(batch, "correlation_id")
+    def _work_columns(self, batch: pa.RecordBatch, start: Int, end: Int, file: Path) -> dict[str, Column]:
         return {
             "op_id": self._ids(batch.num_rows),
-            "stream": numbers(batch, "stream_id"),
-            "start_ns": start,
-            "end_ns": pa.array(np.maximum(first, last)),
-            "correlation": unless_zero(correlation),
+            "stream": self._numbers(batch, "stream_id", file),
+            "start_ns": pa.array(start),
+            "end_ns": pa.array(end),
+            "correlation": unless_zero(self._numbers(batch, "correlation_id", file)),
         }
 
     def _allocations(self, file: Path) -> Iterator[dict[str, Any]]:
         for batch in self._batches(file):
             columns = ("end_timestamp", "allocation_size", "thread_id")
-            ends, sizes, threads = (numbers(batch, name).to_pylist() for name in columns)
+            ends, sizes, threads = (self._numbers(batch, name, file).to_pylist() for name in columns)
             for row, texts in enumerate(batch.to_pylist()):
                 self.row_count += 1
                 operation, address = str(texts["operation"]), str(texts["address"])

@@ -53,7 +53,7 @@ KINDS = {
     "repeated-agent": ("note", "two GPUs have one number, as of two machines; the later one has the next free number"),
     "unknown-agent": ("note", "a device is neither a processor nor a GPU; its work is shown as that of a GPU"),
     "unknown-kind": ("note", "records of a kind that is not known; they were left out"),
-    "unknown-operation": ("loss", "a record names an operation beyond the list of its kind; it has no name"),
+    "unknown-operation": ("loss", "a record names a kind or an operation that the file does not list; it has no name"),
     "bad-json": ("loss", "a text that should be JSON is none; what it says is unknown"),
     "unknown-process": (
         "note",

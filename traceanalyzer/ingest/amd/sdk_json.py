@@ -162,7 +162,7 @@ class SdkRecording:
         known = kinds[kind] if isinstance(kind, int) and 0 <= kind < len(kinds) else {}
         name, operations = str(known.get("kind") or ""), known.get("operations")
         if not isinstance(operations, list) or not 0 <= operation < len(operations):
-            self.defects.add("unknown-operation", example=f"{name} {operation}")
+            self.defects.add("unknown-operation", example=f"{name or f'kind {kind}'}, operation {operation}")
             return name, ""
         return name, str(operations[operation])
 
