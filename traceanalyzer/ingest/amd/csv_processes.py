@@ -145,8 +145,7 @@ def processes_in(tables: Mapping[Path, str]) -> list[CsvProcess]:
     """Return the processes that tables of calls, kernels and copies name; one that is unknown where none is named."""
     found: dict[tuple[str | None, int | None], CsvProcess] = {}
     for file, kind in tables.items():
-        header = _header(file)
-        if kind in ("agent", "counter", _UNREADABLE) or not {"guid", "process_id"} & set(header):
+        if kind in ("agent", "counter", _UNREADABLE) or not {"guid", "process_id"} & set(_header(file)):
             continue
         for batch in batches_of(file, AmdDefects(), ("guid", "process_id", "thread_id")):
             _add_processes(batch, found)
@@ -203,7 +202,10 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
 
 
 class _Utf8File(io.RawIOBase):
-    """A file whose bytes are UTF-8, others replaced and counted: Arrow shows a rejected row in no other way."""
+    """A file whose bytes are UTF-8, others replaced and counted: Arrow shows a rejected row in no other way.
+
+    It ends with a line break: without one Arrow takes a header alone for a file that is too short.
+    """
 
     def __init__(self, file: BinaryIO, defects: AmdDefects) -> None:
         self._file, self._defects = file, defects
@@ -216,7 +218,9 @@ class _Utf8File(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes, no more than `size`: a bad byte becomes three."""
         while True:
-            raw = self._file.read(max(size // 3, 1) if size > 0 else -1)
+            most = max(size // 3, 1) if size > 0 else -1
+            raw = self._file.read(most)
+            raw += b"\n" if raw and len(raw) < most else b""
             text = self._decoder.decode(raw, final=not raw)
             bad = text.count("\ufffd") - raw.count("\ufffd".encode())
             self._defects.add("invalid-utf8", max(bad, 0), text[:80])

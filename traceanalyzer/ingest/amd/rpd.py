@@ -21,6 +21,7 @@ from traceanalyzer.ingest.amd.recording import (
     allocation_rows,
     array_of,
     call_batch,
+    flags,
     integers,
     ints,
     taken,
@@ -98,14 +99,14 @@ def _lay_out(tables: Mapping[str, list[str]], row_counts: Mapping[str, int]) -> 
 
 
 class RpdRecording:
-    """One process of an RPD file; work that no call launched goes with the first one."""
+    """One process of an RPD file; work whose call is not there goes with the first one."""
 
     def __init__(
         self, source: SqliteSource, pid: int | None, defects: AmdDefects, *, is_first: bool, many: bool
     ) -> None:
         self._source = source
         self._pid = pid
-        self._is_first = is_first
+        self._is_first, self._many = is_first, many
         self.defects = defects
         self._first_ids, self.row_count = self._number_rows()
         facts = {row["tag"]: row["value"] for row in self._rows("metadata")}
@@ -122,7 +123,7 @@ class RpdRecording:
         self._arguments = self._read_strings("ustring") if self._has("ustring") else self._strings
         self._names = NameCodes()
         self._allocations: list[dict[str, Any]] = []
-        self._own_calls = np.empty(0, np.int64)
+        self._own_calls = self._other_calls = np.empty(0, np.int64)
 
     @property
     def truncated(self) -> bool:
@@ -158,14 +159,20 @@ class RpdRecording:
 
     def calls(self) -> Iterator[pa.RecordBatch]:
         """Yield calls and ranges; see ProcessRecording."""
-        own = []
+        own, others = [], []
         for rows in self._batches("api"):
-            batch = rows
-            if self._pid is not None:
-                batch = rows.filter(pa.array(integers(rows.column("pid")) == self._pid))
+            pids = rows.column("pid")
+            is_own = np.full(rows.num_rows, self._pid is None) | (integers(pids) == self._pid)
+            if self._is_first and pids.null_count:
+                is_own |= flags(pids.is_null())
+                self.defects.add("unknown-process", pids.null_count if self._many else 0, "rocpd_api")
+            batch = rows.filter(pa.array(is_own))
             own.append(integers(batch.column("id")))
+            if self._is_first:
+                others.append(integers(rows.column("id"))[~is_own])
             yield self._call_rows(batch)
         self._own_calls = np.concatenate([np.empty(0, np.int64), *own])
+        self._other_calls = np.concatenate([np.empty(0, np.int64), *others])
 
     def _call_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         names = _texts(self._strings, batch.column("apiName_id")).dictionary_encode()
@@ -226,7 +233,7 @@ class RpdRecording:
         """Yield GPU work; see ProcessRecording."""
         links = self._columns("link", "op_id", "api_id")
         link_at = Lookup(links[0])
-        own = Lookup(self._own_calls)
+        own, others = Lookup(self._own_calls), Lookup(self._other_calls)
         launches = self._columns("launch", *(column.name for column in TABLES[6].columns))
         launch_at = Lookup(launches[0])
         moved = self._columns("moved", "api_ptr_id", "size")
@@ -235,7 +242,9 @@ class RpdRecording:
             api = _at(links[1], link_at.find(rows.column("id")))
             is_own = own.find(api) != NONE
             if self._is_first:
-                is_own |= api == NONE
+                is_dangling = (api != NONE) & ~is_own & (others.find(api) == NONE)
+                self.defects.add("missing-event", int(is_dangling.sum()), "the call of GPU work")
+                is_own |= is_dangling | (api == NONE)
             batch, api = rows.filter(pa.array(is_own)), api[is_own]
             types = _texts(self._strings, batch.column("opType_id"))
             self.defects.add("missing-string", types.null_count, "of a kind of GPU work")
