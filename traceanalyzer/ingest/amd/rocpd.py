@@ -77,7 +77,7 @@ class RocpdRecording:
         }
         self._agents = Agents(_agents_in(tables), self.defects)
         self.devices: Sequence[Mapping[str, object]] = self._agents.rows
-        self._events = RocpdEvents(tables.batches("event"))
+        self._events = RocpdEvents(tables.batches("event"), self.defects)
         self._host = HostRows(tables, self._events, pid)
 
     @property

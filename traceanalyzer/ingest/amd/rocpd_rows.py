@@ -16,7 +16,6 @@ import pyarrow as pa
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS
 from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, integers, taken
 from traceanalyzer.ingest.nesting import NONE, Int
-from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.nsys.reading import read_table
 from traceanalyzer.ingest.nsys.source import SqliteSource
@@ -44,8 +43,7 @@ TABLES = (
     table_of("stream", "rocpd_info_stream", "id! name:text"),
     table_of("pmc", "rocpd_info_pmc", "id! name:text symbol:text"),
     table_of("track", "rocpd_track", "id! pid tid name_id"),
-    table_of("event", "rocpd_event", "id! category_id stack_id"),
-    table_of("event_text", "rocpd_event", "id! category_id extdata:text!"),
+    table_of("event", "rocpd_event", "id! category_id stack_id extdata:text"),
     table_of("region", "rocpd_region", "start! end! tid name_id source|event_id"),
     table_of("sample", "rocpd_sample", "id timestamp! track_id source|event_id"),
     table_of(
@@ -109,10 +107,6 @@ def first_ids(layouts: Mapping[str, TableLayout], row_counts: Mapping[str, int])
     return firsts, first
 
 
-# Events that say something beyond their columns.
-_SAYING = "WHERE extdata <> '{}'"
-
-
 class ProcessTables:
     """Reads the tables of one process, batch by batch, and its strings at once."""
 
@@ -159,12 +153,6 @@ class ProcessTables:
         layout = self._layouts.get(relation)
         return layout is not None and self._source.row_counts[layout.stored_name] > 0
 
-    def saying_events(self) -> Iterator[pa.RecordBatch]:
-        """Yield the events that say something beyond their columns."""
-        layout = self._layouts.get("event_text")
-        if layout is not None and "extdata" in layout.stored:
-            yield from read_table(_Saying(self._source), layout, 0, self.defects)
-
     def read_strings(self) -> None:
         """Read the texts to which rows point."""
         ids, texts = [np.empty(0, np.int64)], [pa.array([], pa.string())]
@@ -206,17 +194,6 @@ class CounterReads:
     def are(self, samples: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Return which samples read counters."""
         return self._is_read[self._by_id.find(samples.column("id"))]
-
-
-class _Saying:
-    """The rows of events that say something."""
-
-    def __init__(self, source: SqliteSource) -> None:
-        self._source = source
-
-    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see RowSource."""
-        return self._source.batches(layout, columns, defects, _SAYING)
 
 
 def ids_of(rows: Sequence[dict[str, Any]], key: str = "id") -> Int:

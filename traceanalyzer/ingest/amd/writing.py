@@ -262,7 +262,8 @@ class _TraceWriter:
         self._options = options
         self._connection = duckdb.connect(
             config={
-                "threads": max(options.jobs, 1),
+                # Streams come one batch after the other: a second thread waits for them, at the cost of a core.
+                "threads": 1,
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,

@@ -126,12 +126,10 @@ class SqliteSource:
                     reached += 1
             return reached
 
-    def batches(
-        self, layout: TableLayout, columns: Sequence[str], defects: Defects, condition: str = ""
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see ExportSource. A `condition` is a WHERE clause of constants."""
+    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns; see ExportSource."""
         done = 0
-        table = None if condition or self.damage else stored_table(self._connection, layout, columns)
+        table = None if self.damage else stored_table(self._connection, layout, columns)
         if table is not None:
             longest = layout.table.longest + 1
             for batch in page_batches(self.path, table, columns, longest, self._most_rows, BATCH_ROWS):
@@ -141,7 +139,7 @@ class SqliteSource:
                 yield batch
             else:
                 return
-        query = f"{self._select(layout, columns)} {condition} LIMIT {self._most_rows}"
+        query = f"{self._select(layout, columns)} LIMIT {self._most_rows}"
         for batch in self._sqlite_batches(query, layout, columns, defects):
             if batch.num_rows > done:
                 yield batch.slice(done)
