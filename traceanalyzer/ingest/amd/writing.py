@@ -30,7 +30,7 @@ from traceanalyzer.ingest.amd.recording import (
     on_host,
     where,
 )
-from traceanalyzer.ingest.nesting import Int
+from traceanalyzer.ingest.nesting import BATCH_ROWS, Int
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column, above, count
 from traceanalyzer.ingest.nsys.reading import Stream
@@ -40,6 +40,8 @@ from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
 # HIP fills and copies memory by kernels of its own where no engine does.
 _FILL, _COPY = "__amd_rocclr_fillBuffer", "__amd_rocclr_copy"
+_KINDS = ("kernel", "memcpy", "memset")
+_KERNEL, _MEMCPY, _MEMSET = range(len(_KINDS))
 _COPIED = ("stream", "size_bytes", "block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z")
 _IDS = ("graph_id", "graph_node_id", "shared_memory_bytes", "registers_per_thread")
 _KERNELS_ALONE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
@@ -97,7 +99,7 @@ class WorkWriter:
 
     def write(self) -> None:
         self._connection.register(
-            "incoming_lanes", Stream(_LANES, (self._write_batch(b) for b in self._recording.work()))
+            "incoming_lanes", Stream(_LANES, (self._write_batch(b) for b in _gathered(self._recording.work())))
         )
         self._connection.execute("CREATE TABLE lanes AS FROM incoming_lanes")
         self._connection.unregister("incoming_lanes")
@@ -117,8 +119,8 @@ class WorkWriter:
         texts: list[str | None] = [*names.dictionary.to_pylist(), None]
         code = names.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
         is_copy = flags(rows.column("is_copy"))
-        named = np.array([_kind_of(text) for text in texts])[code]
-        kind = np.where(is_copy, "memcpy", np.where(flags(rows.column("is_fill")), "memset", named))
+        named = np.array([_kind_of(text) for text in texts], np.int64)[code]
+        kind = np.where(is_copy, _MEMCPY, np.where(flags(rows.column("is_fill")), _MEMSET, named))
         is_comm = np.array([text is not None and _COMM.search(text) is not None for text in texts], np.bool_)[code]
         device = np.maximum(integers(rows.column("device")), 0)
         links = self._launches.find(pa.array(np.zeros(len(code), np.int64)), rows.column("correlation"))
@@ -127,16 +129,16 @@ class WorkWriter:
         }
         columns |= {name: _in_range(rows.column(name)) for name in _IDS}
         columns |= dict(zip(LINKS, links, strict=True))
-        is_kernel = pa.array(kind == "kernel")
+        is_kernel = pa.array(kind == _KERNEL)
         columns |= {name: where(is_kernel, _in_range(rows.column(name))) for name in _KERNELS_ALONE}
         columns |= {
             "device": pa.array(device),
-            "kind": pa.array(kind),
-            "is_comm": pa.array(is_comm & (kind == "kernel")),
-            "name": names.dictionary_decode(),
+            "kind": coded_column(kind, pa.array(_KINDS, pa.string())),
+            "is_comm": pa.array(is_comm & (kind == _KERNEL)),
+            "name": names,
             "dur_ns": pa.array(end - start),
-            "copy_kind": cast(Any, rows.column("copy_kind")).dictionary_decode(),
-            "link_source": where(links[1].is_valid(), pa.array(np.full(len(code), "nesting"))),
+            "copy_kind": rows.column("copy_kind"),
+            "link_source": where(links[1].is_valid(), pa.repeat("nesting", len(code))),
         }
         self._sink.append("gpu_ops", pa.table(columns))
         self._write_args(rows)
@@ -178,10 +180,11 @@ class WorkWriter:
 
     def _write_args(self, rows: pa.RecordBatch) -> None:
         """Write what has no column; few different texts say it."""
-        queue, scratch = integers(rows.column("queue")), integers(rows.column("scratch_bytes"))
-        pairs, place = np.unique(np.stack([queue, scratch]), axis=1, return_inverse=True)
-        texts = [_args_of(int(one), int(other)) for one, other in pairs.T.tolist()]
-        args = coded_column(place.reshape(-1), pa.array(texts, pa.string()))
+        queues, queue = _coded(rows.column("queue"))
+        sizes, size = _coded(rows.column("scratch_bytes"))
+        pairs, place = _coded(pa.array(queue * len(sizes) + size))
+        texts = [_args_of(queues[pair // len(sizes)], sizes[pair % len(sizes)]) for pair in pairs]
+        args = coded_column(place, pa.array(texts, pa.string()))
         said = pa.table({"event_id": rows.column("op_id"), "args": args.dictionary_decode()})
         self._sink.append("event_args", said.filter(said.column("args").is_valid()))
 
@@ -209,10 +212,30 @@ class WorkWriter:
         self._connection.execute("DROP TABLE counted")
 
 
-def _kind_of(name: str | None) -> str:
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows in large batches, as each becomes a part of the file that is compressed by itself."""
+    held: list[pa.RecordBatch] = []
+    row_count = 0
+    for batch in batches:
+        held.append(batch)
+        row_count += batch.num_rows
+        if row_count >= BATCH_ROWS:
+            yield pa.concat_batches(held)
+            held, row_count = [], 0
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _kind_of(name: str | None) -> int:
     if name is None:
-        return "kernel"
-    return "memset" if name.startswith(_FILL) else "memcpy" if name.startswith(_COPY) else "kernel"
+        return _KERNEL
+    return _MEMSET if name.startswith(_FILL) else _MEMCPY if name.startswith(_COPY) else _KERNEL
+
+
+def _coded(numbers: Column) -> tuple[list[int], Int]:
+    """Return the different numbers of a column, with NULL as the least integer, and the place of each row's there."""
+    found = cast(Any, pa.array(integers(numbers))).dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
 
 
 def _args_of(queue: int, scratch: int) -> str | None:
