@@ -27,7 +27,10 @@ _ABOUT_THE_PROFILER = {"tq-profiler-overhead"}
 
 
 def jobs() -> Iterator[pytest.ParameterSet]:
-    """Yield the jobs of the bench; twins and healthy jobs are there to raise no alarm that Kineto does not."""
+    """Yield the jobs of the bench; twins and healthy jobs are there to raise no alarm that Kineto does not.
+
+    A fault that only Nsight Systems records, such as pages of managed memory that move, is in neither recording.
+    """
     for fault in FAULTS:
         if fault.only_nsys:
             continue

@@ -164,8 +164,8 @@ class CsvRecording:
         """Return a column of numbers as `numbers` does, and count texts that are none."""
         found = numbers(batch, column)
         if found.null_count and column in batch.schema.names:
-            texts = pc.utf8_trim_whitespace(batch.column(column).filter(found.is_null()))
-            for text in texts.filter(pc.not_equal(texts, "")).to_pylist():
+            texts = pc.call_function("utf8_trim_whitespace", [batch.column(column).filter(found.is_null())])
+            for text in texts.filter(pc.call_function("not_equal", [texts, pa.scalar("")])).to_pylist():
                 kind = "number-out-of-range" if text.lstrip("-").isdigit() else "mixed-types"
                 self.defects.add(kind, example=f"{file.name}: {column} {text[:80]}")
         return found
