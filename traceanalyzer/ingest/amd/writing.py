@@ -220,10 +220,10 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held.append(batch)
         row_count += batch.num_rows
         if row_count >= BATCH_ROWS:
-            yield pa.concat_batches(held)
+            yield cast(Any, pa).concat_batches(held)
             held, row_count = [], 0
     if held:
-        yield pa.concat_batches(held)
+        yield cast(Any, pa).concat_batches(held)
 
 
 def _kind_of(name: str | None) -> int:
