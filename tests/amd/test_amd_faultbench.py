@@ -24,6 +24,8 @@ NOT_RECORDED = {
 }
 # PyTorch's profiler records its own work, rocprofv3 does not.
 _ABOUT_THE_PROFILER = {"tq-profiler-overhead"}
+# The rules that lack one of these on some job of the bench; every other one fires on both recordings of each job.
+_LACKING = {"memory-growth", "comm-fp32-gradients", "comm-low-bandwidth", "comm-small-messages", "oom-event"}
 
 
 def jobs() -> Iterator[pytest.ParameterSet]:
@@ -51,7 +53,7 @@ def test_the_database_tells_what_the_profiler_tells(scenario: Scenario, lost_ran
         for rank in lost_ranks:
             paths[rank].unlink()
         by_rocpd = examine_folder(job, Path(folder))
-    assert fired(by_kineto) - fired(by_rocpd) <= abstaining(by_rocpd) | _ABOUT_THE_PROFILER
+    assert fired(by_kineto) - fired(by_rocpd) <= (abstaining(by_rocpd) & _LACKING) | _ABOUT_THE_PROFILER
     assert fired(by_rocpd) <= fired(by_kineto)
 
 
