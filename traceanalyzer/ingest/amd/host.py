@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +14,6 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.amd.recording import CALLS, ProcessRecording, coded_column, flags, integers, taken
 from traceanalyzer.ingest.nesting import (
     ANCESTOR_CATEGORIES,
-    BATCH_ROWS,
     NONE,
     Int,
     Nester,
@@ -25,7 +23,6 @@ from traceanalyzer.ingest.nesting import (
 )
 from traceanalyzer.ingest.nsys.host_slices import Calls, Launches
 from traceanalyzer.ingest.nsys.masks import Column, count, known
-from traceanalyzer.ingest.nsys.reading import Stream
 from traceanalyzer.ingest.nsys.torch_ranges import as_operators, coded, take_apart
 from traceanalyzer.ingest.sink import TraceSink
 
@@ -69,10 +66,6 @@ def _shown(rows: pa.RecordBatch, names: Column) -> Column:
 
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
-_SLICES = """
-SELECT slice_id, coalesce(thread, -1) AS thread, start_ns, dur_ns, kind, name_code, text, correlation
-FROM incoming_calls
-"""
 _OPERATOR, _ANNOTATION = "cpu_op", "annotation"
 # Operators as PyTorch's profiler names them; classes of programs, whose methods look alike, have capitals.
 _PLAIN_OPERATOR = r"^(aten|c10d|torch|prims?|[a-z_][a-z0-9_]*)::[a-z_]\w*$"
@@ -82,10 +75,7 @@ _CALLS_OF = ("runtime", "driver", "other")
 class ProcessSlices:
     """Writes the host slices of one process, notes its calls, and numbers its threads."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, sink: TraceSink, recording: ProcessRecording, launches: Launches
-    ) -> None:
-        self._connection = connection
+    def __init__(self, sink: TraceSink, recording: ProcessRecording, launches: Launches) -> None:
         self._sink = sink
         self._recording = recording
         self._launches = launches
@@ -95,10 +85,8 @@ class ProcessSlices:
 
     def write(self) -> None:
         """Write all slices."""
-        rows = Stream(CALLS, (self.timed(batch) for batch in self._recording.calls()))
-        self._connection.register("incoming_calls", rows)
-        slices = in_order(self._connection.sql(_SLICES).to_arrow_reader(BATCH_ROWS), self._sink.folder)
-        self._connection.unregister("incoming_calls")
+        rows = (_placed(self.timed(batch)) for batch in self._recording.calls())
+        slices = in_order((batch for batch in rows if batch.num_rows), self._sink.folder)
         names, kinds = self._recording.names(), self._recording.kinds()
         for batch in slices:
             self._write_batch(self._named(batch, names, kinds))
@@ -199,6 +187,14 @@ class ProcessSlices:
             for thread, number in self._threads.items()
         ]
         self._sink.append("threads", pa.Table.from_pylist(rows, self._sink.schema("threads")))
+
+
+def _placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return calls with those of no known thread on thread -1."""
+    thread = rows.column("thread")
+    return (
+        rows.set_column(CALLS.get_field_index("thread"), "thread", thread.fill_null(-1)) if thread.null_count else rows
+    )
 
 
 def _with_plain_operators(category: Column, name: Column) -> Column:

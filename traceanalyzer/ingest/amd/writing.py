@@ -299,7 +299,7 @@ class _TraceWriter:
         try:
             with TraceSink(self._folder / recording.folder) as sink:
                 launches = Launches(recording.row_count)
-                host = ProcessSlices(self._connection, sink, recording, launches)
+                host = ProcessSlices(sink, recording, launches)
                 host.write()
                 recording.defects.add("duplicate-correlation", launches.close())
                 self._report(0.5)
