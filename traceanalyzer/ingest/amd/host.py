@@ -192,9 +192,9 @@ class ProcessSlices:
 def _placed(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return calls with those of no known thread on thread -1."""
     thread = rows.column("thread")
-    return (
-        rows.set_column(CALLS.get_field_index("thread"), "thread", thread.fill_null(-1)) if thread.null_count else rows
-    )
+    if not thread.null_count:
+        return rows
+    return rows.set_column(CALLS.get_field_index("thread"), "thread", thread.fill_null(-1))
 
 
 def _with_plain_operators(category: Column, name: Column) -> Column:

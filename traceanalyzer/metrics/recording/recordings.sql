@@ -3,8 +3,8 @@
 -- Traces are recordings of one rank if they have the same rank; if neither has one and both files have the name that
 -- PyTorch's trace handler gives to one process (HOST_PID.TIME.pt.trace.json); or if none has a rank, they show work of
 -- the same devices of one machine, or without any the threads of the same processes, and never at the same time. Times
--- before 2001 count from the start of a machine: they say so only of processes of the same numbers that send nothing to
--- others.
+-- before 2001 count from the start of a machine: they are compared only where the process ids are equal and no kernel
+-- communicates.
 --
 -- columns: trace
 --   rank            INTEGER  rank in the job; NULL: unknown
@@ -36,8 +36,8 @@ named AS (
         nullif(regexp_extract(traces.trace, '^(.*_[0-9]+)[.][0-9]{10,20}([.]pt)?[.]trace[.]json', 1), '') AS process,
         coalesce(on_devices.devices, 'none, of ' || in_processes.pids)
         || coalesce(' of ' || traces.host, '')
-        || CASE WHEN traces.first_ns > 1000000000000000000 THEN '' ELSE ', undated, of ' || in_processes.pids END AS devices,
-        traces.first_ns > 1000000000000000000 OR NOT coalesce(on_devices.sends, FALSE) AS is_placed
+        || CASE WHEN is_dated THEN '' ELSE ', undated, of ' || in_processes.pids END AS devices,
+        is_dated OR NOT coalesce(on_devices.sends, FALSE) AS is_placed
     FROM canonical.traces
     LEFT JOIN on_devices USING (trace_id)
     LEFT JOIN in_processes USING (trace_id)

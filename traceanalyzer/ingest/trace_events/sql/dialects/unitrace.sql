@@ -1,6 +1,6 @@
 -- unitrace of Intel: a process is named DEVICE<host>[product] domain:bus:device:function, and each is a queue of a
--- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work. The device is
--- unknown for the work of processes without such a name.
+-- device. Host calls have a category of PyTorch's operators. Arrows link calls and their work. Where a
+-- process has another name, the device of its work is unknown.
 INSERT INTO recast BY NAME
 WITH devices AS (
     SELECT pid, dense_rank() OVER (ORDER BY regexp_replace(process, '\s*#\d+\s*$', '')) - 1 AS device
