@@ -7,6 +7,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from traceanalyzer.cli import main
 from traceanalyzer.rules.evaluation import removals
@@ -36,6 +38,18 @@ def test_the_key_of_a_removal_of_many_savings_is_small_and_knows_them_in_any_ord
     assert Removal(savings=dict(reversed(savings.items()))).key == key
     others = [{}, savings | {5: 6}, {op_id: saving for op_id, saving in savings.items() if op_id}]
     assert len({key, *(Removal(savings=other).key for other in others)}) == 4
+
+
+_SAVINGS = st.dictionaries(st.integers(0, 12), st.integers(0, 5))
+
+
+@given(_SAVINGS, _SAVINGS)
+def test_savings_are_joined_and_left_out_op_by_op(first: dict[int, int], second: dict[int, int]) -> None:
+    joined = Removal(savings=first).joined(Removal(savings=second)).savings
+    assert dict(joined) == {op: max(first.get(op, 0), second.get(op, 0)) for op in first | second}
+    rest = Removal(savings=first).without(Removal(savings=second)).savings
+    assert dict(rest) == {op: ns for op, ns in first.items() if op not in second}
+    assert all(joined[op] >= ns and (op in rest) == (op not in second) for op, ns in first.items())
 
 
 def test_a_row_has_the_columns_that_the_file_documents() -> None:

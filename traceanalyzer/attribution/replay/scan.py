@@ -8,7 +8,7 @@ removed time makes a shift; gaps never do.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -36,31 +36,49 @@ Savings = Mapping[int, int]  # op id -> ns
 
 
 class OpSavings(Mapping[int, int]):
-    """Savings that take 16 bytes an op: those of all kernels of a run are held at once."""
+    """Savings as two columns, in the order of ops: of all kernels of a run they are held, joined and looked up."""
 
     def __init__(self, op_id: Ints, saving_ns: Ints) -> None:
-        self._op_id, self._saving_ns = op_id, saving_ns
+        """Take the ids of ops, each once, and what each saves."""
+        order = np.argsort(op_id, kind="stable")
+        self.op_id, self.saving_ns = op_id[order], saving_ns[order]
 
-    def _as_dict(self) -> dict[int, int]:
-        return dict(zip(self._op_id.tolist(), self._saving_ns.tolist(), strict=True))
+    @classmethod
+    def of(cls, savings: Savings) -> OpSavings:
+        """Return savings as columns."""
+        if isinstance(savings, OpSavings):
+            return savings
+        count = len(savings)
+        return cls(np.fromiter(savings, np.int64, count), np.fromiter(savings.values(), np.int64, count))
 
     def __getitem__(self, op_id: int) -> int:
         """Return what one op saves."""
-        return self._as_dict()[op_id]
+        at = int(np.searchsorted(self.op_id, op_id))
+        if at == len(self.op_id) or self.op_id[at] != op_id:
+            raise KeyError(op_id)
+        return int(self.saving_ns[at])
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._op_id.tolist())
+        return iter(self.op_id.tolist())
 
     def __len__(self) -> int:
-        return len(self._op_id)
+        return len(self.op_id)
 
-    def items(self) -> ItemsView[int, int]:
-        """Return the ops with what each saves."""
-        return self._as_dict().items()
+    def joined(self, other: OpSavings) -> OpSavings:
+        """Return both; an op that both shorten is shortened by the larger saving."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        op_id = np.union1d(self.op_id, other.op_id)
+        saving_ns = np.zeros(len(op_id), np.int64)
+        for part in (self, other):
+            at = np.searchsorted(op_id, part.op_id)
+            saving_ns[at] = np.maximum(saving_ns[at], part.saving_ns)
+        return OpSavings(op_id, saving_ns)
 
-    def values(self) -> ValuesView[int]:
-        """Return what the ops save."""
-        return self._as_dict().values()
+    def without(self, other: OpSavings) -> OpSavings:
+        """Return the savings of ops that `other` leaves as they are."""
+        rest = ~np.isin(self.op_id, other.op_id)
+        return OpSavings(self.op_id[rest], self.saving_ns[rest])
 
 
 # What a trace leaves open, which at worst makes fixes save less.
@@ -237,7 +255,7 @@ class Scan(Struct, frozen=True, dict=True):
             position, cost = self.costs[cause]
             gain[position] += cost
         left_out = np.zeros(len(self.end), np.bool_)
-        left_out[[at for op in what_if.launches if (at := self.position_of.get(op)) is not None]] = True
+        left_out[self._positions(np.fromiter(what_if.launches, np.int64, len(what_if.launches)))[0]] = True
         for cause in (_LIGHT - what_if.removed) & self.costs.keys() if what_if.launches else ():
             position, cost = self.costs[cause]
             gain[position] += np.where(left_out[position], cost, 0)
@@ -258,9 +276,7 @@ class Scan(Struct, frozen=True, dict=True):
         shorter = np.where(self.cause_of_op.where(is_removed), self.dur - self.wait, 0)
         shorter += self.skew if STRAGGLER_WAIT in what_if.removed else 0
         if what_if.savings:
-            position_of = self.position_of
-            scanned = [(position_of[op], ns) for op, ns in what_if.savings.items() if op in position_of]
-            positions, saving = np.asarray(scanned, np.int64).reshape(-1, 2).T
+            positions, saving = self._scanned(what_if.savings)
             shorter[positions] = np.minimum(np.maximum(shorter[positions], saving), self.dur[positions])
         if self.begins_at is not None:
             for change in (gain, wait_removed, earlier):
@@ -273,14 +289,34 @@ class Scan(Struct, frozen=True, dict=True):
 
     def shorter_ns(self, savings: Savings) -> dict[str | None, int]:
         """Return how much savings shorten ops in all, by the dev.* cause of the ops; None: compute."""
-        ops = [(at, ns) for op, ns in savings.items() if (at := self.position_of.get(op)) is not None]
-        if not ops:
-            return {}
-        positions, saving = np.asarray(ops, np.int64).T
+        positions, saving = self._scanned(savings)
         codes = self.cause_of_op.codes[positions]
         saving = np.minimum(np.maximum(saving, 0), self.dur[positions])
         names = self.cause_of_op.names
         return {names[code]: int(saving[codes == code].sum()) for code in np.unique(codes).tolist()}
+
+    def _scanned(self, savings: Savings) -> tuple[Ints, Ints]:
+        """Return the positions of the ops that get shorter, and by how much; those that are not scanned left out."""
+        shorter = OpSavings.of(savings)
+        position, is_scanned = self._positions(shorter.op_id)
+        return position, shorter.saving_ns[is_scanned]
+
+    def _positions(self, ops: Ints) -> tuple[Ints, Flags]:
+        """Return the positions of those of some ops (by id) that are scanned, and which of them these are."""
+        op_id, position = self._ops
+        if not len(op_id):
+            return position, np.zeros(len(ops), np.bool_)
+        nth = np.minimum(np.searchsorted(op_id, ops), len(op_id) - 1)
+        is_scanned: Flags = op_id[nth] == ops
+        return position[nth[is_scanned]], is_scanned
+
+    @cached_property
+    def _ops(self) -> tuple[Ints, Ints]:
+        """The ids of all ops, in their order, and the position of each."""
+        count = len(self.position_of)
+        op_id = np.fromiter(self.position_of, np.int64, count)
+        order = np.argsort(op_id)
+        return op_id[order], np.fromiter(self.position_of.values(), np.int64, count)[order]
 
     def _before(self, ops: Sequence[int]) -> Flags:
         """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""

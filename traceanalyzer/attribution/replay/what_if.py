@@ -13,7 +13,7 @@ from traceanalyzer.attribution.columns import CAUSES
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
 from traceanalyzer.attribution.replay.device_bounds import Place
 from traceanalyzer.attribution.replay.run_bounds import RunBound
-from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, WhatIf
+from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, OpSavings, WhatIf
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 # `--remove host` and `--remove dev` name all causes of a family; `--faster compute` names all kernels.
@@ -368,9 +368,7 @@ def _joined(parts: Sequence[WhatIfs]) -> WhatIfs:
     for part in parts:
         for place, what in part.items():
             before = joined.get(place, WhatIf())
-            savings = dict(before.savings or {})
-            for op_id, saving_ns in (what.savings or {}).items():
-                savings[op_id] = max(saving_ns, savings.get(op_id, 0))
+            savings = OpSavings.of(before.savings or {}).joined(OpSavings.of(what.savings or {}))
             joined[place] = WhatIf(before.removed | what.removed, savings)
     return joined
 

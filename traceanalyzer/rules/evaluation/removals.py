@@ -12,6 +12,7 @@ import xxhash
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.rule_file.model import Rule
@@ -19,7 +20,6 @@ from traceanalyzer.schema import rule_tables
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import Bounds
-    from traceanalyzer.attribution.replay.scan import WhatIf
 
 Device = tuple[int, int]  # trace_id, device
 Delay = tuple[str, int]  # host cause, id of the op whose launch it delayed
@@ -115,7 +115,7 @@ class Removal(Struct, frozen=True, dict=True):
     """
 
     causes: frozenset[str] = frozenset()
-    savings: Mapping[int, int] = field(default_factory=dict)  # op id: by how much it is shorter
+    savings: Savings = field(default_factory=dict)  # op id: by how much it is shorter
     launches: frozenset[int] = frozenset()  # ops whose launch is left out
     delays: frozenset[Delay] = frozenset()
     stated_ns: int = 0  # what a rule's select works out itself, beside all that is scanned
@@ -132,25 +132,20 @@ class Removal(Struct, frozen=True, dict=True):
 
     def _savings_digest(self) -> bytes:
         """Return what stands for the savings: the key is kept with each answer, and they may be of every operation."""
-        rows = np.empty((2, len(self.savings)), np.int64)
-        rows[0] = np.fromiter(self.savings.keys(), np.int64, len(self.savings))
-        rows[1] = np.fromiter(self.savings.values(), np.int64, len(self.savings))
-        return xxhash.xxh3_128_digest(rows[:, np.argsort(rows[0])].tobytes())
+        if not self.savings:
+            return b""
+        savings = OpSavings.of(self.savings)
+        return xxhash.xxh3_128_digest(np.stack([savings.op_id, savings.saving_ns]).tobytes())
 
     def scenario(self) -> WhatIf:
         """Return the question that the replay is asked."""
-        from traceanalyzer.attribution.replay.scan import WhatIf
-
         return WhatIf(self.causes, self.savings or None, self.launches, self.delays)
 
     def joined(self, other: Removal) -> Removal:
         """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
-        savings = dict(self.savings)
-        for op_id, saving_ns in other.savings.items():
-            savings[op_id] = max(saving_ns, savings.get(op_id, 0))
         return Removal(
             self.causes | other.causes,
-            savings,
+            OpSavings.of(self.savings).joined(OpSavings.of(other.savings)),
             self.launches | other.launches,
             self.delays | other.delays,
             self.stated_ns + other.stated_ns,
@@ -163,7 +158,7 @@ class Removal(Struct, frozen=True, dict=True):
         return replace(
             self,
             causes=self.causes - other.causes,
-            savings={op_id: ns for op_id, ns in self.savings.items() if op_id not in other.savings},
+            savings=OpSavings.of(self.savings).without(OpSavings.of(other.savings)),
             launches=self.launches - other.launches,
             delays=frozenset(delay for delay in self.delays - other.delays if delay[0] not in other.causes),
         )
@@ -215,7 +210,7 @@ class DeviceBound(Struct, frozen=True):
             "bound_share": None if bound_ns is None or not whole_ns else bound_ns / whole_ns,
             "run_ns": self.run_ns,
             "run_share": None if self.run_ns is None or not whole_ns else self.run_ns / whole_ns,
-            "saving_sum_ns": sum(self.removal.savings.values()),
+            "saving_sum_ns": int(OpSavings.of(self.removal.savings).saving_ns.sum()),
             "claimed_ns": claimed_ns,
             "claimed_share": claimed_ns / window_ns if window_ns else None,
             "claimed_count": claimed.get("claimed_count", 0),
@@ -324,7 +319,7 @@ def find_removals(
             savings[trace_id, device][op_id] = saving_ns
             if is_left_out:
                 launches[trace_id, device].add(op_id)
-    return {place: Removal(causes, savings[place], frozenset(launches[place])) for place in savings}
+    return {place: Removal(causes, OpSavings.of(savings[place]), frozenset(launches[place])) for place in savings}
 
 
 def no_removals(rule: Rule, places: Iterable[Device]) -> dict[Device, Removal]:
