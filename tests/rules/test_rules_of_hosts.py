@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,26 @@ def test_what_makes_a_rank_late_is_promised_once(
     findings = [item for item in found if 1 in (item.rank, *item.same_on_ranks)]
     assert {item.rule: item.alternatives for item in findings} == expected
     assert sum(item.saving_share or 0 for item in findings if item.status == "primary") <= 1
+
+
+def test_the_late_rank_is_shown_with_the_operators_that_make_it_late(tmp_path: Path) -> None:
+    for rank, own_us in enumerate((1000, 16_000)):
+        trace = _rank(rank, own_us, 0)
+        events = trace["traceEvents"]
+        assert isinstance(events, list)
+        if rank:
+            sorts = [
+                {"ph": "X", "cat": "cpu_op", "name": "aten::sort", "pid": 1, "tid": 1, "ts": ts, "dur": 12_000}
+                for ts in (event["ts"] + 1000 for event in events if event["name"] == "aten::mm")
+            ]
+            events += sorts
+        # The rank that waits ends its steps a little later.
+        for event in events:
+            if event["name"].startswith("ProfilerStep") and not rank:
+                event["dur"] += 1
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
+    with open_run(tmp_path, store=tmp_path / "store") as run:
+        diagnosis = run.diagnose()
+    text = str(diagnosis)
+    assert "rank 1 · the slowest of 2" in text
+    assert re.search(r"operator +here +other ranks\n +aten::sort +60\.00 ms +0 ns\n", text)

@@ -91,6 +91,11 @@ class HostLedger:
     buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first; sums to window_ns
     top_operators: tuple[TopOperator, ...] = ()  # at most ten, largest first
 
+    @property
+    def own_step_ns(self) -> float:
+        """The mean length of a step without the wait for other ranks, which the fastest rank has most of."""
+        return (self.window_ns - dict(self.buckets).get("host.comm_cpu", 0)) / max(self.step_count, 1)
+
 
 @dataclass(frozen=True)
 class StandsOut:

@@ -166,7 +166,7 @@ def _host(diagnosis: Diagnosis) -> str:
             advice = timed[0].fixes[0].text.rstrip(".")
             return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
         return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({_worth_words(timed[0])})."
-    ledger = max(diagnosis.host_ledgers, key=step_ns)
+    ledger = max(diagnosis.host_ledgers, key=lambda ledger: ledger.own_step_ns)
     bucket, dur_ns = ledger.buckets[0]
     words = (
         f"{opening}. Most of {span_words((ledger,))}, {percent(dur_ns / ledger.window_ns)}, is {_HOST_WORDS[bucket]}"

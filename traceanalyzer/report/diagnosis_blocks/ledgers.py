@@ -79,7 +79,7 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
 
 def host_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     """Return what the host does in its steps, in a run without GPU work: the slowest rank, or with `verbose` each."""
-    ledgers = sorted(diagnosis.host_ledgers, key=lambda ledger: -step_ns(ledger))
+    ledgers = sorted(diagnosis.host_ledgers, key=lambda ledger: -ledger.own_step_ns)
     names = short_names([ledger.trace for ledger in ledgers])
     sections = []
     for ledger in ledgers if verbose else ledgers[:1]:
@@ -170,7 +170,7 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
 def main_ledger(diagnosis: Diagnosis) -> DeviceLedger | RunLedger | HostLedger | None:
     """Return the ledger that stands for a run: its own, else that of its slowest device or host; None: it has none."""
     if diagnosis.host_ledgers:
-        return max(diagnosis.host_ledgers, key=step_ns)
+        return max(diagnosis.host_ledgers, key=lambda ledger: ledger.own_step_ns)
     return diagnosis.run_ledger or (alike(diagnosis.ledgers)[0].worst if diagnosis.ledgers else None)
 
 
