@@ -98,6 +98,14 @@ def test_silent_cases_outnumber_loud_ones(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_fix_that_only_records_again_leaves_the_program_as_it_is(rule: Rule) -> None:
+    again = [
+        fix for fix in rule.fixes if re.match(r"Record (?!.*\. [A-Z])|If the pause .*record|Record steady", fix.text)
+    ]
+    assert {fix.effort for fix in again} <= {"recording"} or rule.kind != "finding"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_fix_of_a_finding_can_be_pasted(rule: Rule) -> None:
     assert all(fix.code for fix in rule.fixes)
 
