@@ -83,6 +83,31 @@ def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
     assert launches_of_each(rpd(tmp_path)) == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("other", "gpu_count", "sharing"),
+    [
+        ({}, 1, [2, 2]),
+        ({"drm_render_minor": 129}, 2, []),  # another partition
+        ({"location_id": 5376}, 2, []),
+        ({"domain": 1}, 2, []),
+        ({"location_id": 0}, 2, []),  # not recorded
+    ],
+)
+def test_processes_share_a_gpu_at_one_place_of_one_machine(
+    other: dict[str, int], gpu_count: int, sharing: list[int], tmp_path: Path
+) -> None:
+    place = {"domain": 0, "location_id": 29952, "drm_render_minor": 128}
+    (agent,) = tool()["agents"]
+    second = {"pid": 8, "node": {"hostname": "host0"}}
+    both = [tool(agents=[agent | place]), tool(agents=[agent | place | other], metadata=second)]
+    file = tmp_path / "a_results.json"
+    file.write_text(json.dumps({"rocprofiler-sdk-tool": both}))
+    with open_run(file, store=tmp_path / "store") as run:
+        assert run.sql("SELECT process_count FROM shared_gpus").fetchall() == [(count,) for count in sharing]
+    said = CliRunner().invoke(cli, ["info", str(file), "--store", str(tmp_path / "store")]).output
+    assert f"{gpu_count} of {gpu_count}{', shared' * bool(sharing)} " in said
+
+
 @pytest.mark.parametrize("behind", ["", ", null, {}]}", " nothing"])
 def test_json_that_is_cut_behind_a_process_says_so(tmp_path: Path, behind: str) -> None:
     file = tmp_path / "a_results.json"

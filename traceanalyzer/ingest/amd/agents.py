@@ -34,7 +34,7 @@ class Agent:
 class Agents:
     """Finds devices by the keys of agents."""
 
-    def __init__(self, agents: Iterable[Agent], defects: AmdDefects) -> None:
+    def __init__(self, agents: Iterable[Agent], defects: AmdDefects, host: str | None) -> None:
         self._defects = defects
         by_key: dict[int, tuple[Agent, bool]] = {}
         for agent in agents:
@@ -48,14 +48,14 @@ class Agents:
         for key, (agent, is_gpu) in by_key.items():
             if is_gpu and agent.number is not None and 0 <= agent.number <= _LARGEST and agent.number not in devices:
                 numbers[key] = agent.number
-                devices[agent.number] = device_row(agent.number, agent.name, agent.facts)
+                devices[agent.number] = device_row(agent.number, agent.name, agent.facts, host)
             elif is_gpu:
                 waiting.append(agent)
         for agent in waiting:
             if agent.number in devices:
                 defects.add("repeated-agent", example=f"GPU {agent.number}: {agent.name or 'without a name'}")
             number = numbers[agent.key] = next(free for free in count() if free not in devices)
-            devices[number] = device_row(number, agent.name, agent.facts)
+            devices[number] = device_row(number, agent.name, agent.facts, host)
         self.rows = [devices[number] for number in sorted(devices)]
         self._at = Lookup(np.array([*by_key], np.int64))
         # The last one stands for agents that are not described.
@@ -83,7 +83,7 @@ class Agents:
         return np.where(self._is_gpu[places], self._number[places], NONE)
 
 
-def device_row(device: int, name: str | None, facts: Mapping[str, Any]) -> dict[str, object]:
+def device_row(device: int, name: str | None, facts: Mapping[str, Any], host: str | None = None) -> dict[str, object]:
     """Return the row of a GPU in the table `devices`, from what the tool says about its agent."""
     target = _number(facts.get("gfx_target_version"))
     waves = _number(facts.get("max_waves_per_cu"))
@@ -100,7 +100,14 @@ def device_row(device: int, name: str | None, facts: Mapping[str, Any]) -> dict[
         "compute_minor": target // 100 % 100 if target else None,
         "warp_size": front,
         "max_threads_per_sm": waves * front if waves and front and waves * front <= _LARGEST else None,
+        "gpu": _identity(facts, host),
     }
+
+
+def _identity(facts: Mapping[str, Any], host: str | None) -> str | None:
+    """Return which GPU an agent is: its place on the bus of its host. Partitions of one have a render node each."""
+    domain, place, node = (_number(facts.get(key)) for key in ("domain", "location_id", "drm_render_minor"))
+    return f"{domain or 0:04x}:{place:x} {node or 0} {host}" if place and host else None
 
 
 def _memory_bytes(facts: Mapping[str, Any]) -> int | None:

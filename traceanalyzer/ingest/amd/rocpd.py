@@ -75,7 +75,7 @@ class RocpdRecording:
             "rocpd.settings": parsed(process.get("extdata"), self.defects),
             "rocpd.environment": environment,
         }
-        self._agents = Agents(_agents_in(tables), self.defects)
+        self._agents = Agents(_agents_in(tables), self.defects, self.identity.host)
         self.devices: Sequence[Mapping[str, object]] = self._agents.rows
         self._events = RocpdEvents(tables.batches("event"), self.defects)
         self._host = HostRows(tables, self._events, pid)

@@ -263,7 +263,7 @@ class SdkRecording:
             "rocprof.command": masked_arguments([str(part) for part in command]) if isinstance(command, list) else None,
             "rocprof.settings": metadata.get("config"),
         }
-        self._agents = Agents(self._agents_in(), self.defects)
+        self._agents = Agents(self._agents_in(), self.defects, self.identity.host)
         self.devices = self._agents.rows
         if not self._spools["dispatches"].count and self._spools["counted"].count:
             self._spools["dispatches"] = self._spools["counted"]

@@ -129,8 +129,8 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
 
 
 def _gpu_of(device: Row) -> object:
-    """Return what is equal for one GPU: several recordings of a rank, or processes that share it, show it."""
-    return device["gpu"] if device["process_count"] > 1 else (device["rank_id"], device["device"])
+    """Return what is equal for one GPU, which several recordings of a rank, or several processes, may show."""
+    return device["gpu"] or (device["rank_id"], device["device"])
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:
