@@ -24,6 +24,19 @@ class Ref(str):
     __slots__ = ()
 
 
+class Unsigned(int):
+    """A number that stands in the file as one without a sign."""
+
+
+class Pairs(tuple[tuple[str, Any], ...]):
+    """Values in their order, of which several may have one name."""
+
+    __slots__ = ()
+
+    def items(self) -> Pairs:
+        return self
+
+
 def varint(number: int) -> bytes:
     number %= 2**64
     found = bytearray()
@@ -50,6 +63,7 @@ class PlaneMaker:
         self.event_names: dict[str, int] = {}
         self.stat_names: dict[str, int] = {}
         self.name_stats: dict[str, Mapping[str, Any]] = {}
+        self.display_names: dict[str, str] = {}
         self.lines: list[bytes] = []
         self.stats: dict[str, Any] = {}
 
@@ -61,6 +75,8 @@ class PlaneMaker:
             return head + varint(2 << 3 | 1) + struct.pack("<d", value)
         if isinstance(value, str):
             return head + block_field(5, value)
+        if isinstance(value, Unsigned):
+            return head + number_field(3, value)
         return head + (block_field(6, value) if isinstance(value, bytes) else number_field(4, value))
 
     def line(self, line_id: int, name: str, events: Sequence[Event], timestamp_ns: int = 1000) -> PlaneMaker:
@@ -77,6 +93,8 @@ class PlaneMaker:
         events = b""
         for name, number in self.event_names.items():
             own = b"".join(block_field(5, self._stat(k, v)) for k, v in self.name_stats.get(name, {}).items())
+            if name in self.display_names:
+                own += block_field(4, self.display_names[name])
             events += block_field(
                 4, number_field(1, number) + block_field(2, number_field(1, number) + block_field(2, name) + own)
             )

@@ -227,7 +227,7 @@ class DeviceWriter:
         unset = np.array([detail.is_unset for detail in found], np.bool_)[code]
         if unset.any():
             self._space.defects.add("unset-launch-values", int(unset.sum()), texts[int(code[unset.argmax()])] or "")
-        is_copy = np.array([kind in (naming.COPY, naming.SET) for kind in kinds], np.bool_)
+        is_copy = np.array([kind in (naming.COPY, naming.SET, naming.MANAGED) for kind in kinds], np.bool_)
         is_unknown = is_copy & (self.facts.vendor == "amd")
 
         def taken(values: list[Any], of: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array[Any]:
@@ -236,7 +236,8 @@ class DeviceWriter:
         sizes = [detail.size_bytes for detail in found]
         is_zero = np.array([size == 0 for size in sizes], np.bool_)[code]
         occupancy = picker.doubles("theoretical_occupancy_pct")
-        shares = [occupancy.get(event) or None for event in work.tolist()] if occupancy else [None] * len(work)
+        written = [detail.occupancy_percent for detail in found]
+        shares = [occupancy.get(event) or written[at] for event, at in zip(work.tolist(), code.tolist(), strict=True)]
         return {
             **{
                 f"{what}_{side}": taken([getattr(detail, what)[number] for detail in found], pa.int64())
@@ -284,10 +285,7 @@ class DeviceWriter:
                     "device": pa.array([None if kind == "cpu_fault" else device for kind in kinds], pa.int64()),
                     "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
                     "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
-                    "copy_kind": pa.array(
-                        ["HtoD" if "HTOD" in name else "DtoH" if "DTOH" in name else None for name in names],
-                        pa.string(),
-                    ),
+                    "copy_kind": pa.array([naming.copy_kind(name, None) for name in names], pa.string()),
                 }
             ),
         )

@@ -104,4 +104,6 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
         stats = stats.taken(np.flatnonzero(kept[stats.owner]))
         stats.owner = new_place[stats.owner]
         event_id, places, offset_ps, dur_ps = event_id[rows], places[rows], offset_ps[rows], dur_ps[rows]
-    return LineEvents(line, event_id, places, offset_ps, dur_ps, stats, Picker(space, plane, stats, len(event_id)))
+    of_names = Picker(space, plane, plane.event_stats, len(plane.event_names)) if len(plane.event_stats) else None
+    picker = Picker(space, plane, stats, len(event_id), places, of_names)
+    return LineEvents(line, event_id, places, offset_ps, dur_ps, stats, picker)

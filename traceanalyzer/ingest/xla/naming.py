@@ -68,6 +68,8 @@ def is_comm(name: str) -> bool:
 @lru_cache(2**14)
 def copy_kind(name: str, launch: str | None) -> str | None:
     """Return the direction of a copy, by its name, else by that of its launch; None: unknown."""
+    if name.startswith("UM_"):
+        return "HtoD" if "HTOD" in name else "DtoH" if "DTOH" in name else None
     long = _LONG_COPY_KIND.match(name)
     if long:
         return _KINDS_OF_COPIES[long["source"][0] + long["target"][0]]
@@ -88,6 +90,7 @@ class Details(NamedTuple):
     size_bytes: int | None
     source: str | None
     target: str | None
+    occupancy_percent: int | None  # what the launch allows; AMD's profiler writes 0 where it does not know
     is_unset: bool  # the profiler left values as memory happened to hold them
 
 
@@ -105,6 +108,7 @@ def details_of(text: str | None) -> Details:
     is_unset = _above(registers, _MOST_REGISTERS) or _above(static, _MOST_SHARED_BYTES)
     shared = None if static is None and dynamic is None else (static or 0) + (dynamic or 0)
     size = _number(found.get("size", found.get("num_bytes")))
+    occupancy = _number(found.get("occ_pct"))
     return Details(
         _sides(found.get("grid")),
         _sides(found.get("block")),
@@ -113,6 +117,7 @@ def details_of(text: str | None) -> Details:
         None if _above(size, _MOST_COPY_BYTES) else size,
         _memory(found.get("kind_src")),
         _memory(found.get("kind_dst", found.get("kind"))),
+        None if is_unset or not 0 < (occupancy or 0) <= 100 else occupancy,
         is_unset,
     )
 

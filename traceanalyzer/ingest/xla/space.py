@@ -81,6 +81,7 @@ class Space:
     most_text_bytes: int = MOST_NAME_BYTES
     epoch_lines: int = 0  # lines with events that count from 1970
     relative_lines: int = 0
+    clocks_apart_ps: int = 0  # the greatest distance of a TPU's clock from the host's
     length_ns: int | None = None  # from the start of the recording until it was stopped
 
     def text(self, start: int, end: int) -> str:

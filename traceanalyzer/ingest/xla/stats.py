@@ -120,8 +120,11 @@ class Stats:
         """Return no values."""
         return Stats(*(np.empty(0, np.int64) for _ in range(5)))
 
+    def columns(self) -> tuple[Int, Int, Int, Int, Int]:
+        return self.owner, self.key, self.kind, self.value, self.length
+
     def taken(self, rows: Int) -> Stats:
-        return Stats(self.owner[rows], self.key[rows], self.kind[rows], self.value[rows], self.length[rows])
+        return Stats(*(column[rows] for column in self.columns()))
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -170,46 +173,73 @@ def _unpacked(space: HasText, start: int, length: int) -> str | None:
 
 
 class Picker:
-    """Picks single values of a batch of events by the name of the value; the first of a name counts in each event."""
+    """Picks single values of a batch of events by the name of the value; the first of a name counts in each event.
 
-    def __init__(self, space: HasText, plane: HasNames, stats: Stats, count: int) -> None:
+    What an event does not carry itself it has from its name: `names` are the places of names, `of_names` picks theirs.
+    """
+
+    def __init__(
+        self,
+        space: HasText,
+        plane: HasNames,
+        stats: Stats,
+        count: int,
+        names: Int = _EMPTY,
+        of_names: Picker | None = None,
+    ) -> None:
         self._space = space
         self._plane = plane
         self._stats = stats
         self._count = count
+        self._names = names
+        self._of_names = of_names
         self._by_name: dict[str, list[int]] = {}
         used = np.flatnonzero(np.bincount(stats.key)) if len(stats) else stats.key
         for place in used.tolist():
             self._by_name.setdefault(plane.stat_names[place], []).append(place)
 
-    def rows(self, name: str) -> Int:
-        """Return the rows of the first value of a name in each event, in the order of events."""
+    def picked(self, name: str) -> Stats:
+        """Return the value of a name of each event that has one, in the order of events."""
         places = self._by_name.get(name, [])
-        if not places:
-            return np.empty(0, np.int64)
-        rows = np.flatnonzero(np.isin(self._stats.key, places) if len(places) > 1 else self._stats.key == places[0])
-        owner = self._stats.owner[rows]
-        is_first = np.append(True, owner[1:] != owner[:-1])
-        return rows if is_first.all() else rows[is_first]
+        found = Stats.none()
+        if places:
+            rows = np.flatnonzero(np.isin(self._stats.key, places) if len(places) > 1 else self._stats.key == places[0])
+            owner = self._stats.owner[rows]
+            is_first = np.append(True, owner[1:] != owner[:-1])
+            found = self._stats.taken(rows if is_first.all() else rows[is_first])
+        return found if self._of_names is None else self._with_shared(found, self._of_names.picked(name))
+
+    def _with_shared(self, found: Stats, shared: Stats) -> Stats:
+        """Return values of events with those of the names of all other events."""
+        if not len(shared):
+            return found
+        row_of_name = np.full(int(max(self._names.max(initial=-1), shared.owner[-1])) + 1, -1, np.int64)
+        row_of_name[shared.owner] = np.arange(len(shared))
+        row = row_of_name[self._names]
+        row[found.owner] = -1
+        events = np.flatnonzero(row >= 0)
+        added = shared.taken(row[events])
+        added.owner = events
+        both = Stats(*(np.concatenate(pair) for pair in zip(found.columns(), added.columns(), strict=True)))
+        return both.taken(np.argsort(both.owner, kind="stable"))
 
     def has(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return which events have a value of a name."""
         found = np.zeros(self._count, np.bool_)
-        found[self._stats.owner[self.rows(name)]] = True
+        found[self.picked(name).owner] = True
         return found
 
     def integers(self, name: str) -> tuple[Int, Int]:
         """Return the events that have a whole number of a name, also as text, and the numbers modulo 2^64."""
-        rows = self.rows(name)
-        kinds = self._stats.kind[rows]
-        if ((kinds == INT) | (kinds == UINT)).all():
-            return self._stats.owner[rows], self._stats.value[rows]
+        stats = self.picked(name)
+        if ((stats.kind == INT) | (stats.kind == UINT)).all():
+            return stats.owner, stats.value
         owner: list[int] = []
         numbers: list[int] = []
-        for row in rows.tolist():
-            number = _whole(one_value(self._space, self._plane, self._stats, row))
+        for row, event in enumerate(stats.owner.tolist()):
+            number = _whole(one_value(self._space, self._plane, stats, row))
             if number is not None:
-                owner.append(int(self._stats.owner[row]))
+                owner.append(event)
                 numbers.append(number)
         return np.array(owner, np.int64), np.array(numbers, np.int64)
 
@@ -220,22 +250,21 @@ class Picker:
 
     def values(self, name: str) -> dict[int, Value]:
         """Return the values of a name by event."""
-        rows = self.rows(name)
-        if not len(rows):
+        stats = self.picked(name)
+        if not len(stats):
             return {}
-        stats = self._stats.taken(rows)
         places, values = distinct_values(self._space, self._plane, stats)
         return {owner: values[place] for owner, place in zip(stats.owner.tolist(), places.tolist(), strict=True)}
 
     def codes(self, name: str) -> tuple[Int, list[str | None]]:
         """Return for each event a place in a list of texts; the last one of the list is for events that have none."""
-        rows = self.rows(name)
+        stats = self.picked(name)
         texts: list[str | None] = []
         codes = np.full(self._count, -1, np.int64)
-        if len(rows):
-            place, values = distinct_values(self._space, self._plane, self._stats.taken(rows))
+        if len(stats):
+            place, values = distinct_values(self._space, self._plane, stats)
             texts = [None if value is None else str(value) for value in values]
-            codes[self._stats.owner[rows]] = place
+            codes[stats.owner] = place
         codes[codes < 0] = len(texts)
         return codes, [*texts, None]
 

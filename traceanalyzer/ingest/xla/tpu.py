@@ -226,7 +226,9 @@ class TpuOps:
         if len(rows):
             since = offsets[mine] - events.line.timestamp_ns * 1000
             far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
-            self._space.defects.add("device-clock-mapped", len(rows), f"{int(far.max()) / 1e9:.1f} ms")
+            self._space.clocks_apart_ps = max(self._space.clocks_apart_ps, int(far.max()))
+            self._space.defects.add("device-clock-mapped", len(rows))
+            self._space.defects.examples["device-clock-mapped"] = f"{self._space.clocks_apart_ps / 1e9:.1f} ms"
             offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
         return offset_ps, dur_ps
 
