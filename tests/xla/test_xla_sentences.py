@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from xspace import MS, START_NS, US, Event, Pairs, PlaneMaker, Ref, Unsigned, block_field, number_field, read, space
+
+from traceanalyzer.run import open_run
 
 
 class Case(NamedTuple):
@@ -41,7 +43,7 @@ def with_names(plane: PlaneMaker, **stats: Mapping[str, Any]) -> PlaneMaker:
     return plane
 
 
-def tpu(*lines: tuple[int, str, list[Event]], name: str = "/device:TPU:0") -> PlaneMaker:
+def tpu(*lines: tuple[int, str, Sequence[Event]], name: str = "/device:TPU:0") -> PlaneMaker:
     plane = PlaneMaker(name)
     for line in lines:
         plane.line(*line, 0)
@@ -521,3 +523,103 @@ CASES = [
 def test_a_sentence_holds(case: Case, tmp_path: Path) -> None:
     rows = read(case.content, tmp_path).get(case.table, [])
     assert [tuple(row[name] for name in case.columns) for row in rows] == case.wanted
+
+
+def kernels(device: int = 0, *, stamps: str = "") -> PlaneMaker:
+    """
+    host   [launch    ][launch    ] …      each 10 ms
+    device   [kernel ]   [kernel ]  …      from 2 to 9 ms
+    """
+    plane = PlaneMaker(f"/device:GPU:{device}")
+    plane.stats = {"device_vendor": "Nvidia"}
+    work = [(at * 10 * MS + 2 * MS, 7 * MS, "fusion", {"correlation_id": at + 1}) for at in range(6)]
+    plane.line(1, "Stream #1", work, 0)
+    if stamps:
+        plane.line(-559038737, "Steps", [(at * 10 * MS, 9 * MS, number, {}) for at, number in enumerate(stamps)], 0)
+    return plane
+
+
+def marks(*numbers: int, name: str = "train", ms: float = 9, after_ms: float = 0) -> list[Event]:
+    return [
+        (int((at * 10 + after_ms) * MS), int(ms * MS), name, {"step_num": number}) for at, number in enumerate(numbers)
+    ]
+
+
+LAUNCHES: list[Event] = [(at * 10 * MS + MS, US, "cuLaunchKernel", {"correlation_id": at + 1}) for at in range(6)]
+RUNS: list[Event] = [(at * 10 * MS, 8 * MS, "jit_f(8)", {}) for at in range(6)]
+CHIP: tuple[tuple[int, str, list[Event]], ...] = (
+    (3, "XLA Ops", [(at, dur, "%fusion", {}) for at, dur, _, _ in RUNS]),
+    (2, "XLA Modules", RUNS),
+)
+PAIRS: list[Event] = [(at * 20 * MS, 19 * MS, str(at + 3), {}) for at in range(3)]
+GPU_AT = [(at * 10 + 2, 10) for at in range(5)] + [(52, 7)]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("content", "source", "wanted"),
+    [
+        pytest.param(
+            space(host(*marks(3, 4, 5, 9, 10, 11), *LAUNCHES), kernels()),
+            "annotation",
+            [(0, n, f"train {n}", *at) for n, at in zip((3, 4, 5, 9, 10, 11), GPU_AT, strict=True)],
+            id="numbers that jump are the steps' own",
+        ),
+        pytest.param(
+            space(host(*marks(*[7] * 6), *LAUNCHES), kernels()),
+            "annotation",
+            [(0, n, "train 7", *at) for n, at in enumerate(GPU_AT)],
+            id="equal numbers are different steps",
+        ),
+        pytest.param(
+            space(
+                host(*marks(*range(6)), *marks(*range(6), name="inner", ms=3, after_ms=0.5), *LAUNCHES).line(
+                    8, "other", marks(*range(5)), 3
+                ),
+                kernels(),
+            ),
+            "annotation",
+            [(0, n, f"train {n}", *at) for n, at in enumerate(GPU_AT)],
+            id="steps are the outermost marks of the thread with most of them",
+        ),
+        pytest.param(
+            space(host(*LAUNCHES), kernels(stamps="345678"), kernels(1)),
+            "device",
+            [(0, n + 3, str(n + 3), *at) for n, at in enumerate(GPU_AT)],
+            id="a line of steps holds those of its device where the host marks none",
+        ),
+        pytest.param(
+            space(host(*marks(*range(6)), *LAUNCHES), kernels(stamps="345678")),
+            "annotation",
+            [(0, n, f"train {n}", *at) for n, at in enumerate(GPU_AT)],
+            id="marks of the host go before a line of steps",
+        ),
+        pytest.param(
+            space(host(*LAUNCHES), kernels(stamps="3")), None, [], id="one mark of a device may be cut at both ends"
+        ),
+        pytest.param(
+            space(host(work("a")), tpu(*CHIP)),
+            "programs",
+            [(0, n, f"jit_f {n}", n * 10, 10 if n < 5 else 8) for n in range(6)],
+            id="steps of a TPU without marks are the runs of its program",
+        ),
+        pytest.param(
+            space(host(work("a")), tpu(*CHIP, (9, "Steps", PAIRS))),
+            "device",
+            [(0, 3, "3", 0, 20), (0, 4, "4", 20, 20), (0, 5, "5", 40, 18)],
+            id="steps of a TPU that has a line of them are those",
+        ),
+    ],
+)
+def test_steps_are_what_marks_them(
+    content: bytes, source: str | None, wanted: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(content)
+    with open_run(path, store=tmp_path / "store") as run:
+        found = run.sql(
+            "SELECT device, step, name, (start_ns - base_ns) // 1000000, (end_ns - start_ns) // 1000000 "
+            "FROM attribution.steps JOIN canonical.traces USING (trace_id) ORDER BY ALL"
+        ).fetchall()
+        ((shown_by,),) = run.sql("SELECT step_source FROM attribution.windows WHERE device = 0").fetchall()
+    assert (found, shown_by) == (wanted, source)

@@ -212,11 +212,11 @@ def attribute_trace(
     mode = load_mode(con, trace_id)
     for ops in devices:
         found, source = device_steps(ops, host_steps), host_steps.source
-        if options.step_pattern is None and ops.of_program.any():
-            from traceanalyzer.attribution.steps.recurring_launches import PROGRAM_RUNS, program_steps
+        if options.step_pattern is None and (ops.of_program.any() or source in (None, "launches")):
+            from traceanalyzer.attribution.steps.recurring_launches import device_steps_without_marks
 
-            if runs := program_steps(con, trace_id, ops):
-                found, source = runs, PROGRAM_RUNS
+            own, shown_by = device_steps_without_marks(con, trace_id, ops)
+            found, source = (own, shown_by) if own else (found, source)
         steps = chosen_steps(found, options.steps)
         check_chosen(steps, options.steps, ops.device)
         window = device_window(ops, steps, source, mode)

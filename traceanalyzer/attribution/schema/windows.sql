@@ -15,7 +15,7 @@ CREATE TABLE windows (
     h2d_ns        BIGINT NOT NULL,   -- time of the window in which copies to the device ran
     d2h_ns        BIGINT NOT NULL,   -- time of the window in which copies to the host ran
     step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
-    step_source   VARCHAR,           -- source of the steps: ProfilerStep, annotation, optimizer, launches (a recurring sequence), programs (runs of the program with most time, on a TPU); NULL: no steps found
+    step_source   VARCHAR,           -- source of the steps: ProfilerStep, annotation, optimizer, launches (a recurring sequence), device (a line of steps of the device itself, in a profile of XLA), programs (runs of the program with most time, on a TPU); NULL: no steps found
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps
     step_spread   DOUBLE,            -- standard deviation of the kept steps' times over their mean; NULL below two steps
     launch_link_share DOUBLE,        -- share of compute time whose launch is in the trace, without ops queued before the first launch; NULL without compute

@@ -5,7 +5,8 @@ longest. The kernels of a network also recur, layer by layer. So in PyTorch a re
 does what layers do not: it hands over to another thread for the backward pass. In a program without a framework each
 repetition must copy from or to the host, or wait for the device.
 
-Steps of a TPU: the runs of the program that takes most of its time.
+Steps of a TPU: the runs of the program that takes most of its time. In profiles of XLA a device may have a line of
+steps of its own.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, codes_of
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.records.host_slices import HostSlices
-from traceanalyzer.attribution.steps.steps import DeviceStep, HostStep, drop_steps
+from traceanalyzer.attribution.steps.steps import DeviceStep, HostStep, drop_steps, numbered
 
-PROGRAM_RUNS = "programs"
+DEVICE_MARKS, PROGRAM_RUNS = "device", "programs"
 # A program that ran once is no loop.
 _MIN_RUNS = 2
 
@@ -37,7 +38,61 @@ WHERE trace_id = $trace_id AND raw_category = 'XLA Modules' AND dur_ns IS NOT NU
 """
 
 
-def program_steps(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> tuple[DeviceStep, ...]:
+_MARKS_QUERY = """
+SELECT name, start_ns, start_ns + dur_ns
+FROM canonical.async_slices
+WHERE trace_id = $trace_id AND category = 'derived' AND raw_category = 'Steps' AND dur_ns > 0
+  AND pid IN ('/device:GPU:' || $device, '/device:TPU:' || $device)
+ORDER BY start_ns, dur_ns DESC, event_id
+"""
+
+
+def device_steps_without_marks(
+    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps
+) -> tuple[tuple[DeviceStep, ...], str | None]:
+    """Return the steps of a device whose host marks none, and what shows them."""
+    if marked := _steps_of_line(con, trace_id, ops):
+        return marked, DEVICE_MARKS
+    runs = _program_steps(con, trace_id, ops) if ops.of_program.any() else ()
+    return runs, PROGRAM_RUNS if runs else None
+
+
+def _steps_of_line(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> tuple[DeviceStep, ...]:
+    """Return the steps on a device's own line: each holds the work, or the runs of programs, that start in it.
+
+    One alone may be cut at both ends.
+    """
+    rows = con.execute(_MARKS_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
+    if len(rows) < _MIN_RUNS:
+        return ()
+    hosts = numbered(rows)
+    begins = np.array([host.start for host in hosts], np.int64)
+    starts = ops.start.copy()
+    if ops.of_program.any():
+        # Operations have the device's clock, steps and runs the host's.
+        run_starts = {
+            event: start for event, _, start, _ in con.execute(_RUNS_QUERY, {"trace_id": trace_id}).fetchall()
+        }
+        runs, place = np.unique(ops.run, return_inverse=True)
+        own = np.array([run_starts.get(run, NO_ROW) for run in runs.tolist()], np.int64)[place]
+        starts = np.where(own == NO_ROW, starts, own)
+    step_of = np.searchsorted(begins, starts, side="right") - 1
+    order = np.argsort(step_of, kind="stable")
+    bounds = np.searchsorted(step_of[order], np.arange(len(hosts) + 1))
+    firsts = [int(order[low]) if low < high else None for low, high in pairwise(bounds.tolist())]
+    steps = []
+    for number, (host, first) in enumerate(zip(hosts, firsts, strict=True)):
+        own_rows = order[bounds[number] : bounds[number + 1]]
+        following = next((row for row in firsts[number + 1 :] if row is not None), None)
+        if first is None:
+            steps.append(DeviceStep(host, None, None, 0, False, None, None))
+            continue
+        end = int(ops.end[own_rows].max()) if following is None else int(ops.start[following])
+        steps.append(DeviceStep(host, int(ops.start[first]), end, len(own_rows), False, first, following))
+    return drop_steps(steps)
+
+
+def _program_steps(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> tuple[DeviceStep, ...]:
     """Return the steps of a device that runs whole programs, each with why the window drops it, if so.
 
     A step begins with the first operation of a run and ends where the next step begins, so that smaller programs and

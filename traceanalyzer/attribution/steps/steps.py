@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -136,7 +137,8 @@ def _busiest_thread(marks: dict[int, list[_Slice]]) -> list[_Slice]:
     return [] if chosen is None else marks[chosen]
 
 
-def _numbered(marks: list[_Mark]) -> tuple[HostStep, ...]:
+def numbered(marks: Sequence[_Mark]) -> tuple[HostStep, ...]:
+    """Return marks as steps, with the numbers that they are named by, where these ascend."""
     # Numbers with more digits than 64 bits hold are counted instead.
     digits = [re.search(r"(?<!\d)(\d{1,18})\D*$", name) for name, _, _ in marks]
     numbers = [int(match[1]) for match in digits if match]
@@ -175,7 +177,7 @@ def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str 
         if source == "optimizer":
             marks, is_open = _between_ends(marks[:-1] if is_open else marks), False
         if marks:
-            steps = _numbered(marks)
+            steps = numbered(marks)
             return HostSteps(source, (*steps[:-1], replace(steps[-1], is_cut=is_open)))
     return HostSteps(None, ())
 
@@ -192,7 +194,7 @@ def _first_launched(ops: DeviceOps, among: Flags, host_times: list[int]) -> list
 
 def unmarked_steps(found: list[_Mark]) -> HostSteps:
     """Return recurring work as steps, for traces that mark none."""
-    return HostSteps("launches" if found else None, _numbered(found))
+    return HostSteps("launches" if found else None, numbered(found))
 
 
 def _main_stream(ops: DeviceOps) -> Flags:

@@ -10,7 +10,7 @@
 -- columns: trace, rank, device
 --   step           BIGINT   number of the step
 --   name           VARCHAR  name of the step, as written
---   step_source    VARCHAR  ProfilerStep, annotation, optimizer or launches (a sequence of launches that recurs)
+--   step_source    VARCHAR  as in attribution.windows: ProfilerStep, annotation, optimizer, launches, device or programs
 --   host_start_ns  BIGINT   start on the host
 --   host_dur_ns    BIGINT   duration on the host
 --   start_ns       BIGINT   start on the device; NULL: the step has no GPU work
