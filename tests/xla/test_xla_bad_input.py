@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_xla_profiles import gpu_plane, host_plane
-from xspace import US, PlaneMaker, Tables, block_field, number_field, read, space, varint
+from xspace import START_NS, US, PlaneMaker, Tables, block_field, number_field, read, space, varint
 
 from traceanalyzer.discovery import discover
 from traceanalyzer.errors import TraceAnalyzerError
@@ -135,25 +135,46 @@ def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
 DAY_PS = 86_400 * 10**12
 
 
+@pytest.mark.parametrize("start_ns", [START_NS, None], ids=["stopped", "no stop is written"])
 @pytest.mark.parametrize(
     ("at_ps", "dur_ps", "defect"),
-    [(2 * US, DAY_PS, "bad-duration"), (DAY_PS, US, "bad-timestamp"), (2 * US, 61 * 10**12, "bad-duration")],
+    [
+        (2 * US, DAY_PS, "bad-duration"),
+        (DAY_PS, US, "bad-timestamp"),
+        (-DAY_PS, US, "bad-timestamp"),
+        (2 * US, 61 * 10**12, "bad-duration"),
+    ],
 )
 def test_events_that_last_for_minutes_after_the_recording_was_stopped_are_left_out(
-    tmp_path: Path, at_ps: int, dur_ps: int, defect: str
+    tmp_path: Path, at_ps: int, dur_ps: int, defect: str, start_ns: int | None
 ) -> None:
     good: list[tuple[int, int, str, dict[str, Any]]] = [(n * US, US // 2, "fine", {}) for n in range(20)]
     planes = [
         PlaneMaker(plane).line(1, line, [*good, (at_ps, dur_ps, "wrong", {})])
         for plane, line in (("/device:GPU:0", "Stream #1"), ("/host:CPU", "python"))
     ]
-    tables = read(space(*planes), tmp_path)
+    tables = read(space(*planes, start_ns=start_ns), tmp_path)
     names = [row["name"] for table in ("gpu_ops", "host_slices") for row in tables[table]]
     assert names == ["fine"] * 40
     (found,) = [row for row in tables["defects"] if row["severity"] == "loss"]
     assert (found["defect"], found["defect_count"]) == (defect, 2)
     (trace,) = tables["traces"]
     assert trace["last_ns"] - trace["first_ns"] == 19_500
+
+
+def test_long_events_of_a_long_recording_that_says_no_stop_are_kept(tmp_path: Path) -> None:
+    """
+    host  [frame of an hour                       ]
+    GPU   [10 s ]   [10 s ]   [10 s ]  …     [900 s]
+    """
+    work: list[tuple[int, int, str, dict[str, Any]]] = [
+        (n * 30 * 10**12, (900 if n == 89 else 10) * 10**12, "step", {}) for n in range(90)
+    ]
+    host = PlaneMaker("/host:CPU").line(1, "python", [(0, 3600 * 10**12, "$train.py:1 main", {})])
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work), host, start_ns=None), tmp_path)
+    assert sum(op["dur_ns"] for op in tables["gpu_ops"]) == (89 * 10 + 900) * 10**9
+    assert [row["dur_ns"] for row in tables["host_slices"]] == [3600 * 10**9]
+    assert defects(tables) == {"unknown-clock": "note"}
 
 
 def test_events_that_end_soon_after_the_recording_was_stopped_are_kept(tmp_path: Path) -> None:

@@ -26,11 +26,13 @@ KINDS = {
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
     "bad-duration": (
         "loss",
-        "an event lasts longer than 30 days, or for minutes after the recording was stopped; it was left out",
+        "an event lasts longer than 30 days, or for minutes after the recording was stopped, or after all other events "
+        "where no stop is written; it was left out",
     ),
     "bad-timestamp": (
         "loss",
-        "an event has a time that no clock shows, or one minutes after the recording was stopped; it was left out",
+        "an event has a time that no clock shows, or one minutes before or after the recording, or all other events "
+        "where no stop is written; it was left out",
     ),
     "aggregated-events": ("note", "events without a time stand for several occurrences; no time is counted for them"),
     "unknown-name": ("loss", "events refer to names that the file does not hold; they are called by their ids"),

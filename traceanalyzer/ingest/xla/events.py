@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS, FEW_SHARE, MOST_FAR
+from traceanalyzer.ingest.device_check import (
+    BRIEF_SILENCE_NS,
+    FEW_SHARE,
+    MOST_FAR,
+    SLOT_NS,
+    Slot,
+    recording_of,
+    silence_ns,
+)
+from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.stats import Picker, Stats, decode_stats
 from traceanalyzer.ingest.xla.wire import BLOCK, VARINT, Int
@@ -19,6 +30,7 @@ EPOCH_NS = 10**18
 _MOST_NS = 4 * 10**18
 _MOST_DURATION_PS = 30 * 86_400 * 10**12
 _MOST_OFFSET_PS = 2**62
+_BRIEF_PS = BRIEF_SILENCE_NS * 1000
 
 
 @dataclass
@@ -59,6 +71,61 @@ def read_events(space: Space, plane: Plane, line: LineHead, base_ns: int) -> Ite
         yield _batch(space, plane, line, starts, ends, base_ns)
 
 
+def _out_of_time(
+    space: Space, line: LineHead, offset_ps: Int, dur_ps: Int, base_ns: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which events last too long, and which others are at a time at which nothing was recorded."""
+    is_long = dur_ps > _MOST_DURATION_PS
+    is_late, since_start = _since_start(line, offset_ps, base_ns)
+    if space.bounds_ns is None and ((dur_ps > _BRIEF_PS) | (np.abs(offset_ps) > _BRIEF_PS)).any():
+        space.bounds_ns = _bounds_of_all(space, base_ns)
+    if space.bounds_ns is not None:
+        first, last = space.bounds_ns
+        is_outside = (since_start < first) | (since_start > last)
+        is_far = is_outside | (since_start + dur_ps // 1000 > last)
+        # A few that last so long are damaged; where many do, the line has another clock.
+        if is_far.sum() <= max(MOST_FAR, FEW_SHARE * len(is_far)):
+            is_late |= is_outside
+            is_long |= is_far & ~is_late
+    return is_long, is_late
+
+
+def _since_start(line: LineHead, offset_ps: Int, base_ns: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Return which events no clock shows, and the times of all since the recording began, nearly."""
+    is_late = np.abs(offset_ps) > _MOST_OFFSET_PS
+    at_ns = np.where(is_late, 0, offset_ps) // 1000 + float(line.timestamp_ns)
+    is_late |= np.abs(at_ns + (0 if line.timestamp_ns > EPOCH_NS else base_ns)) > _MOST_NS
+    return is_late, at_ns - (base_ns if line.timestamp_ns > EPOCH_NS else 0)
+
+
+def _bounds_of_all(space: Space, base_ns: int) -> tuple[float, float]:
+    """Return between which times all events lie but damaged ones, in a file that does not say when it was stopped."""
+    unnoted = replace(space, defects=ProfileDefects())
+    slots: list[Slot] = []
+    until: dict[float, float] = {}
+    for plane in space.read_planes:
+        for place in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
+            line = unnoted.line(*place)
+            for at in range(0, len(line.starts), BATCH_EVENTS):
+                starts, ends = line.starts[at : at + BATCH_EVENTS], line.ends[at : at + BATCH_EVENTS]
+                columns = space.decoder.columns(starts, ends)
+                is_late, since = _since_start(line, columns.last(_OFFSET_PS, len(starts)), base_ns)
+                dur_ps = columns.last(_DURATION_PS, len(starts))
+                since, end = since[~is_late], (since + np.where(dur_ps > _BRIEF_PS, 0, dur_ps) // 1000)[~is_late]
+                slot = since // SLOT_NS
+                for number in np.unique(slot).tolist():
+                    own = slot == number
+                    slots.append(Slot(int(own.sum()), int(since[own].min()), int(since[own].max())))
+                    until[number] = max(until.get(number, 0.0), float(end[own].max()))
+    span = recording_of(slots, few_silence_ns=BRIEF_SILENCE_NS)
+    if span is None:
+        return -math.inf, math.inf
+    first, last = span
+    last = max(last, max((end for slot, end in until.items() if slot <= last // SLOT_NS), default=last))
+    margin_ns = silence_ns(last - first, BRIEF_SILENCE_NS)
+    return first - margin_ns, last + margin_ns
+
+
 def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, base_ns: int) -> LineEvents:
     defects = space.defects
     space.event_count += len(starts)
@@ -77,17 +144,7 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
     is_aggregate[columns.owner[columns.of(_OFFSET_PS, VARINT)]] = False
     is_negative = dur_ps < 0
     dur_ps = np.where(is_negative, 0, dur_ps)
-    is_long = dur_ps > _MOST_DURATION_PS
-    is_late = np.abs(offset_ps) > _MOST_OFFSET_PS
-    at_ns = np.where(is_late, 0, offset_ps) // 1000 + float(line.timestamp_ns)
-    is_late |= np.abs(at_ns + (0 if line.timestamp_ns > EPOCH_NS else base_ns)) > _MOST_NS
-    if space.length_ns is not None:
-        since_start = at_ns - (base_ns if line.timestamp_ns > EPOCH_NS else 0)
-        is_far = since_start + dur_ps // 1000 > space.length_ns + BRIEF_SILENCE_NS
-        # A few that last so long are damaged; where many do, the line has another clock.
-        if is_far.sum() <= max(MOST_FAR, FEW_SHARE * count):
-            is_late |= is_far & (since_start > space.length_ns + BRIEF_SILENCE_NS)
-            is_long |= is_far & ~is_late
+    is_long, is_late = _out_of_time(space, line, offset_ps, dur_ps, base_ns)
     defects.add("aggregated-events", int(is_aggregate.sum()), where)
     defects.add("negative-duration", int((is_negative & ~is_aggregate).sum()), where)
     defects.add("bad-duration", int((is_long & ~is_aggregate).sum()), where)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.xla.defects import ProfileDefects
@@ -52,14 +53,14 @@ class XlaTrace:
         """Write all tables: the host first, because GPU work refers to it."""
         space = self._space
         self._leave_out_repeated()
-        planes = [space.plane(start, end) for start, end in space.planes]
+        planes = space.read_planes = [space.plane(start, end) for start, end in space.planes]
         self._check_names(planes)
         task = next((plane.stats for plane in planes if plane.name == _TASK), {})
         base_ns = _start_of(task)
         if base_ns is None:
             self._defects.add("unknown-clock")
         elif isinstance(stop_ns := task.get("profile_stop_time"), int) and stop_ns > base_ns:
-            space.length_ns = stop_ns - base_ns
+            space.bounds_ns = -BRIEF_SILENCE_NS, stop_ns - base_ns + BRIEF_SILENCE_NS
         about = next((plane.stats for plane in planes if plane.name == _PROGRAMS and plane.stats), {})
         pid = str(about.get("process_id", "/host:CPU"))
         host = HostPlaneWriter(space, self._sink, base_ns or 0, self._tell)

@@ -82,7 +82,9 @@ class Space:
     epoch_lines: int = 0  # lines with events that count from 1970
     relative_lines: int = 0
     clocks_apart_ps: int = 0  # the greatest distance of a TPU's clock from the host's
-    length_ns: int | None = None  # from the start of the recording until it was stopped
+    read_planes: list[Plane] = field(default_factory=list)
+    # Between which times since the start of the recording its events lie; None: not known yet.
+    bounds_ns: tuple[float, float] | None = None
 
     def text(self, start: int, end: int) -> str:
         """Return text of the file, cut where it is longer than any that profilers write; bad bytes are replaced."""
