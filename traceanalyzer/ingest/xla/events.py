@@ -121,9 +121,9 @@ def _bounds_of_all(space: Space, base_ns: int) -> tuple[float, float]:
     if span is None:
         return -math.inf, math.inf
     first, last = span
-    last = max(last, max((end for slot, end in until.items() if slot <= last // SLOT_NS), default=last))
-    margin_ns = silence_ns(last - first, BRIEF_SILENCE_NS)
-    return first - margin_ns, last + margin_ns
+    latest = max((end for slot, end in until.items() if slot <= last // SLOT_NS), default=last)
+    margin_ns = silence_ns(int(latest) - first, BRIEF_SILENCE_NS)
+    return first - margin_ns, latest + margin_ns
 
 
 def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, base_ns: int) -> LineEvents:
