@@ -67,14 +67,18 @@ def test_a_packed_profile_is_read_as_the_plain_one(tmp_path: Path, packed: bytes
     assert len(read(packed, tmp_path)["gpu_ops"]) == 4
 
 
-def test_a_cut_plane_keeps_its_events_under_their_ids(tmp_path: Path) -> None:
-    """Names come after lines, so of a plane that is cut behind its lines only times are left."""
-    plane = PlaneMaker("/device:GPU:0").line(7, "Stream #7", [(US, US, "a", {}), (3 * US, US, "b", {})])
+@pytest.mark.parametrize(
+    ("line", "work"), [("Stream #7", ("kernel", "?1")), ("Stream #7(MemcpyD2H)", ("memcpy", "MemcpyD2H"))]
+)
+def test_a_cut_plane_keeps_its_events_under_their_ids(tmp_path: Path, line: str, work: tuple[str, str]) -> None:
+    """Names come after lines, so of a plane that is cut behind its lines only times are left, and what streams say."""
+    plane = PlaneMaker("/device:GPU:0").line(7, line, [(US, US, "a", {}), (3 * US, US, "b", {})])
     content = space(gpu_plane()) + block_field(1, plane.content())
-    cut = content[: content.rindex(b"Stream #7") + 9 + 20]
-    tables = read(cut, tmp_path)
-    assert [op["name"] for op in tables["gpu_ops"]] == ["fusion_1", "Memset 3", "node", "MemcpyH2D", "?1"]
-    assert defects(tables)["truncated"] == "loss"
+    end = content.rindex(line.encode()) + len(line) + 20
+    tables = read(content[:end], tmp_path)
+    assert [(op["kind"], op["name"]) for op in tables["gpu_ops"]][3:] == [("memcpy", "MemcpyH2D"), work]
+    (cut,) = [row for row in tables["defects"] if row["defect"] == "truncated"]
+    assert (cut["severity"], cut["defect_count"]) == ("loss", 1)
     assert tables["traces"][0]["truncated"]
 
 
@@ -100,6 +104,22 @@ def test_a_profile_joined_with_itself_is_read_once(tmp_path: Path) -> None:
         assert once[table] == twice[table]
     counts = {row["defect"]: row["defect_count"] for row in twice["defects"]}
     assert counts == {"repeated-plane": 3, "events-dropped": 7, "command-buffer": 1}
+
+
+def test_planes_that_were_merged_with_themselves_under_other_ids_are_read_once(tmp_path: Path) -> None:
+    """A later plane with a line of its own keeps that line."""
+    planes = [number_field(1, number) + plane.content() for number in (1, 2) for plane in (gpu_plane(), host_plane())]
+    later = gpu_plane()
+    later.event_names, later.stat_names = dict(gpu_plane().event_names), dict(gpu_plane().stat_names)
+    later.line(31, "Stream #31", [(90 * US, US, "fusion_1", {})])
+    once = read(GOOD, tmp_path)
+    tables = read(written(tmp_path / "merged.xplane.pb", space(*planes, later)), tmp_path)
+    told = [(op["stream"], op["name"], op["start_ns"]) for op in tables["gpu_ops"]]
+    assert told[:4] == [(op["stream"], op["name"], op["start_ns"]) for op in once["gpu_ops"]]
+    assert [row[:2] for row in told[4:]] == [(31, "fusion_1")]
+    assert len(tables["host_slices"]) == len(once["host_slices"])
+    counts = {row["defect"]: row["defect_count"] for row in tables["defects"]}
+    assert counts == {"repeated-plane": 3, "duplicate-plane": 1, "command-buffer": 1}
 
 
 def test_events_of_a_plane_of_an_unknown_name_are_kept_and_are_no_work(tmp_path: Path) -> None:
@@ -186,8 +206,13 @@ def test_events_that_end_soon_after_the_recording_was_stopped_are_kept(tmp_path:
 
 def test_lines_whose_clock_is_not_that_of_the_recording_keep_their_events(tmp_path: Path) -> None:
     late: list[tuple[int, int, str, dict[str, Any]]] = [(DAY_PS + n * US, US, "work", {}) for n in range(20)]
-    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", late)), tmp_path)
+    gpu, host = PlaneMaker("/device:GPU:0").line(1, "Stream #1", late), PlaneMaker("/host:CPU")
+    host.line(1, "python", [(n * US, US, "call", {}) for n in range(20)])
+    tables = read(space(gpu, host), tmp_path)
     assert len(tables["gpu_ops"]) == 20
+    (found,) = tables["defects"]
+    assert (found["defect"], found["defect_count"], found["example"]) == ("clocks-contradict", 20, "line Stream #1")
+    assert not read(written(tmp_path / "alone.xplane.pb", space(gpu)), tmp_path)["defects"]
 
 
 def test_work_that_runs_over_what_is_behind_it_on_its_stream_counts_as_equal_work(tmp_path: Path) -> None:

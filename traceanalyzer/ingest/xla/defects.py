@@ -48,7 +48,8 @@ KINDS = {
     ),
     "repeated-plane": (
         "repair",
-        "a plane stands in the file several times, byte for byte, as where it was joined with itself; it was read once",
+        "a plane or its lines stand in the file several times, byte for byte, as where files of one recording were "
+        "joined; they were read once",
     ),
     "duplicate-plane": (
         "note",

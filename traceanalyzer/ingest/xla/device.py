@@ -150,7 +150,7 @@ class DeviceWriter:
         correlation[owner], has_correlation[owner] = numbers, True
         at = launches.find(correlation[work], has_correlation[work])
         launch_names = launches.names.take(indices(np.maximum(at, 0), mask=at == NONE)).to_pylist()
-        names = [plane.event_names[place] for place in events.name[work].tolist()]
+        names = [naming.known_name(plane.event_names[place], events.line.name) for place in events.name[work].tolist()]
         starts = start_ns(events.line, events.offset_ps[work], self._base_ns)
         lengths = dur_ns(events.offset_ps[work], events.dur_ps[work])
         details = self._details(events, work, kinds)

@@ -87,6 +87,10 @@ def _out_of_time(
         if is_far.sum() <= max(MOST_FAR, FEW_SHARE * len(is_far)):
             is_late |= is_outside
             is_long |= is_far & ~is_late
+            space.has_lines_inside |= not is_far.all()
+        elif is_outside.all():
+            space.outside_count += len(is_outside)
+            space.outside_example = space.outside_example or f"line {line.name}"
     return is_long, is_late
 
 

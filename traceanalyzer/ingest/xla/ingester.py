@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection
@@ -53,7 +54,7 @@ class XlaTrace:
         """Write all tables: the host first, because GPU work refers to it."""
         space = self._space
         self._leave_out_repeated()
-        planes = space.read_planes = [space.plane(start, end) for start, end in space.planes]
+        planes = space.read_planes = self._once([space.plane(start, end) for start, end in space.planes])
         self._check_names(planes)
         task = next((plane.stats for plane in planes if plane.name == _TASK), {})
         base_ns = _start_of(task)
@@ -73,6 +74,8 @@ class XlaTrace:
         others = [plane for plane in planes if not plane.name.startswith("/host:")]
         for plane in sorted(others, key=lambda plane: not plane.name):
             device.write(plane)
+        if space.has_lines_inside:
+            self._defects.add("clocks-contradict", space.outside_count, space.outside_example)
         self._defects.add("mixed-clock-base", min(space.epoch_lines, space.relative_lines))
         self._note_messages()
         self._finish(planes, host, device, base_ns, about)
@@ -154,6 +157,27 @@ class XlaTrace:
         self._defects.add("repeated-plane", len(space.planes) - len(found))
         space.planes = found
         space.warnings, space.errors = list(dict.fromkeys(space.warnings)), list(dict.fromkeys(space.errors))
+
+    def _once(self, planes: list[Plane]) -> list[Plane]:
+        """Return planes without lines that stand in the first one of their name, too, as where files were merged."""
+        first_of: dict[str, Plane] = {}
+        kept = []
+        for plane in planes:
+            first = first_of.setdefault(plane.name, plane)
+            fresh = np.ones(len(plane.line_starts), np.bool_)
+            if first is not plane and (first.event_names, first.stat_names) == (plane.event_names, plane.stat_names):
+                known = {self._line(first, place) for place in range(len(first.line_starts))}
+                fresh[:] = [self._line(plane, place) not in known for place in range(len(fresh))]
+            if not fresh.all():
+                self._defects.add("repeated-plane", 1, plane.name)
+                plane.line_starts, plane.line_ends = plane.line_starts[fresh], plane.line_ends[fresh]
+            if fresh.any() or not len(fresh):
+                kept.append(plane)
+        return kept
+
+    def _line(self, plane: Plane, place: int) -> bytes:
+        content = self._space.view[int(plane.line_starts[place]) : int(plane.line_ends[place])]
+        return hashlib.blake2b(content, digest_size=16).digest()
 
     def _check_names(self, planes: list[Plane]) -> None:
         names = [plane.name for plane in planes]

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 _COPY = re.compile(r"Memcpy|Copy(?:Host|Device)To(?:Host|Device)")
 _COPY_KIND = re.compile(r"(?P<source>[HDP])(?:to|2)(?P<target>[HDP])", re.IGNORECASE)
+# A stream of copies in one direction alone, as NVIDIA's profiler names it.
+_COPY_STREAM = re.compile(r"Stream #\d+\((Memcpy\w+)\)")
 _LONG_COPY_KIND = re.compile(r"Copy(?P<source>Host|Device)To(?P<target>Host|Device)")
 _KINDS_OF_COPIES = {"HD": "HtoD", "DH": "DtoH", "DD": "DtoD", "PP": "PtoP", "HH": "HtoH"}
 _DETAIL = re.compile(r"(\w+):([^\s]+)")
@@ -40,8 +42,15 @@ class Presence(NamedTuple):
     is_set: bool
 
 
+def known_name(name: str, line: str) -> str:
+    """Return the name of an event, or what its stream says where the file was cut before the names of events."""
+    found = _COPY_STREAM.fullmatch(line) if name.startswith("?") else None
+    return found[1] if found else name
+
+
 def kind_of(name: str, line: str, seen: Presence) -> str:
     """Return what an event of a stream is, by the order of XLA's own tests."""
+    name = known_name(name, line)
     if seen.is_memory:
         return MEMORY
     if line == "CUPTI overhead":

@@ -85,6 +85,9 @@ class Space:
     read_planes: list[Plane] = field(default_factory=list)
     # Between which times since the start of the recording its events lie; None: not known yet.
     bounds_ns: tuple[float, float] | None = None
+    has_lines_inside: bool = False  # some lines lie between these times
+    outside_count: int = 0  # events of lines that lie outside as a whole: they have another clock
+    outside_example: str = ""
 
     def text(self, start: int, end: int) -> str:
         """Return text of the file, cut where it is longer than any that profilers write; bad bytes are replaced."""
@@ -235,9 +238,8 @@ class Space:
         """Count a place where a message is cut or holds no field."""
         if damage is None:
             return
-        if damage.is_cut and self.is_cut:
-            self.defects.add("truncated", offset=damage.offset)
-        else:
+        # A cut is counted once, by the file; the messages around it are cut, too.
+        if not (damage.is_cut and self.is_cut):
             self.defects.add("damaged-message", offset=damage.offset)
 
 
