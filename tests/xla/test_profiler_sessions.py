@@ -108,3 +108,16 @@ def test_hosts_whose_clocks_differ_are_no_recordings_of_one_process(tmp_path: Pa
     with open_run(tmp_path, store=tmp_path / "store", attribution=False) as run:
         counts = run.sql("SELECT recording_count, known_by FROM recordings").fetchall()
     assert counts == ([(1, None)] * 2 if len(set(hosts)) == 2 else [(2, "times")] * 2)
+
+
+def test_hosts_of_a_pod_have_the_steps_of_their_programs(tmp_path: Path) -> None:
+    """Each trace of a run of several is attributed on a connection of its own."""
+    for host in range(2):
+        events = [(at * 10 * MS, 8 * MS, "%fusion", {}) for at in range(6)]
+        tpu = PlaneMaker("/device:TPU:0").line(3, "XLA Ops", events, 0)
+        tpu.line(2, "XLA Modules", [(at, dur, "jit_step(8)", {}) for at, dur, _, _ in events], 0)
+        content = space(tpu, start_ns=START_NS + host * 3 * 10**9, more=block_field(4, f"t1v-n-{host}:8471"))
+        (tmp_path / f"t1v-n-{host}.xplane.pb").write_bytes(content)
+    with open_run(tmp_path, store=tmp_path / "store") as run:
+        found = run.sql("SELECT step_source, step_count FROM attribution.windows").fetchall()
+    assert found == [("programs", 5)] * 2

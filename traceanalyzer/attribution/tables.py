@@ -44,7 +44,7 @@ from traceanalyzer.schema import TableSchema, load_tables, parquet_options
 # The tables of attribution with many rows a rank.
 PER_RANK = ("steps", "ledger_rows", "replay_events", "replay_costs", "replay_needs")
 # The canonical tables that attribution reads of each trace.
-READS = frozenset({"devices", "event_args", "gpu_ops", "host_slices", "syncs", "threads", "traces"})
+READS = frozenset({"async_slices", "devices", "event_args", "gpu_ops", "host_slices", "syncs", "threads", "traces"})
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
 # In the order of the columns; `astuple` would copy every value.
