@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from xspace import MS, START_NS, PlaneMaker, block_field, space
+from xspace import MS, START_NS, Event, PlaneMaker, block_field, space
 
 from traceanalyzer.discovery import discover, find_run
 from traceanalyzer.run import open_run
@@ -113,7 +113,7 @@ def test_hosts_whose_clocks_differ_are_no_recordings_of_one_process(tmp_path: Pa
 def test_hosts_of_a_pod_have_the_steps_of_their_programs(tmp_path: Path) -> None:
     """Each trace of a run of several is attributed on a connection of its own."""
     for host in range(2):
-        events = [(at * 10 * MS, 8 * MS, "%fusion", {}) for at in range(6)]
+        events: list[Event] = [(at * 10 * MS, 8 * MS, "%fusion", {}) for at in range(6)]
         tpu = PlaneMaker("/device:TPU:0").line(3, "XLA Ops", events, 0)
         tpu.line(2, "XLA Modules", [(at, dur, "jit_step(8)", {}) for at, dur, _, _ in events], 0)
         content = space(tpu, start_ns=START_NS + host * 3 * 10**9, more=block_field(4, f"t1v-n-{host}:8471"))
