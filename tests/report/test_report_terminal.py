@@ -296,6 +296,15 @@ def test_the_headline_promises_no_faster_program_where_another_recording_is_the_
     assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
+def test_fixes_together_promise_nothing_of_one_that_only_records_again() -> None:
+    again = (Fix("Record steady state. Skip the first steps.", effort="recording"),)
+    plain = sick(findings=(loader_finding(), precision_finding()))
+    recorded = sick(findings=(loader_finding(), dataclasses.replace(precision_finding(), fixes=again)))
+    assert "both fixes together up to 41.7 %" in judge(plain).sentence
+    assert judge(recorded).sentence.endswith("fixing it saves up to 33.4 % (1.50× faster).")
+    assert [">−41.7 %<" in report(diagnosis, output="html") for diagnosis in (plain, recorded)] == [True, False]
+
+
 @pytest.mark.parametrize("output", ["terminal", "html"])
 def test_a_finding_that_no_known_fix_fits_says_so(output: str) -> None:
     bare = tuple(dataclasses.replace(finding, fixes=(), explanations=()) for finding in sick().findings)

@@ -16,7 +16,7 @@ from traceanalyzer.diagnosis import (
     plan_of_finding,
 )
 from traceanalyzer.diagnosis.diagnosis import gpu_count
-from traceanalyzer.diagnosis.findings import asks_for_recording, weight_of_fix
+from traceanalyzer.diagnosis.findings import asks_for_recording, promised_ns, weight_of_fix
 from traceanalyzer.diagnosis.shares import compute_share, unexplained_rest, unexplained_share, worth_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
@@ -319,9 +319,8 @@ def _marked_step_words(ledgers: tuple[DeviceLedger, ...]) -> str:
 
 def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     first = timed[0]
-    share = worth_share(first)
+    share, title = worth_share(first), first.title.rstrip(".")
     graver = _graver(diagnosis, timed)
-    title = first.title.rstrip(".")
     opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
     if graver is not None and graver.rule == _PACED:
         return f"{opening}In a turn: {lower_first(title)}."
@@ -330,8 +329,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
         rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
         return f"{opening}{title} for up to {percent(share)} of the time. {advice}.{rest}"
-    plan = plan_of_finding(diagnosis.plans, first)
-    joint = share
+    plan, joint = plan_of_finding(diagnosis.plans, first), share
     sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({_worth_words(first)})"
     second = _next_limit(timed, plan) if plan is not None else None
     if plan is not None and second is not None:
@@ -340,8 +338,9 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         alone += f" ({_worth_words(first)})" if first.confidence == "low" else ""
         sentence = f"{opening}{title}, and {lower_first(second.title)}: fixing only the first saves {alone}"
     if plan is not None and plan.window_ns:
-        joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
-        count = sum(fix.saving_ns >= _VISIBLE_SHARE * plan.window_ns for fix in plan.fixes)
+        saved = promised_ns(plan, timed)
+        joint = sum(saved) / plan.window_ns
+        count = sum(saving_ns >= _VISIBLE_SHARE * plan.window_ns for saving_ns in saved)
         if count > 1 and joint > share + 0.005:
             are_all = count == len(plan.fixes) or (count == 2 and second is not None)
             named = str(count) if not are_all else "both" if count == 2 else f"all {count}"

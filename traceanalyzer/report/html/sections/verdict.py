@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.diagnosis import gpu_count
+from traceanalyzer.diagnosis.findings import promised_ns
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import (
     RunVerdict,
@@ -136,7 +137,7 @@ def _compute(source: PageSource) -> Tile:
 
 def _fixes(source: PageSource) -> Tile:
     plan = leading_plan(source.diagnosis)
-    joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns if plan else 0.0
+    joint = sum(promised_ns(plan, source.diagnosis.findings)) / plan.window_ns if plan else 0.0
     if plan is None or joint <= 0:
         return Tile("All fixes together", "–", "nothing to save was found")
     return Tile("All fixes together", gain(joint), f"{speedup(joint)}, at best")
