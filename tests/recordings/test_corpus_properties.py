@@ -191,6 +191,17 @@ def test_clocks_apart_in_an_export_are_named_and_nothing_is_concluded(
 
 
 @pytest.mark.check
+@pytest.mark.parametrize("share", [0.02, -0.02])
+@pytest.mark.parametrize("name", ["nsys/sync_per_launch_2022.4", "more/cupy_transit_search_3060"])
+def test_a_clock_that_drifts_in_an_export_is_named_and_nothing_is_concluded(
+    name: str, share: float, exported: Callable[..., Found]
+) -> None:
+    found = exported(name, partial(rewritten.drift_devices, share=share))
+    assert fired(found) <= {"dominant-kernel"}  # a share of the device's time alone
+    assert "clocks-contradict" in quality(found)
+
+
+@pytest.mark.check
 @pytest.mark.parametrize("name", EXPORTS[2:])  # the others have few kernels, and each is much of the time
 @pytest.mark.parametrize("damage", rewritten.EXPORT_DAMAGES)
 def test_a_damaged_row_of_an_export_changes_no_other_number(

@@ -294,6 +294,15 @@ def test_clocks_apart_are_named_and_nothing_is_concluded(
 
 
 @pytest.mark.check
+@pytest.mark.parametrize("share", [0.02, -0.02])
+@pytest.mark.parametrize("name", SAMPLES[1:])
+def test_a_clock_that_drifts_is_named_and_nothing_is_concluded(name: str, share: float, tmp_path: Path) -> None:
+    found = diagnosis_of(rewritten.with_device_drift(sample(name), share), tmp_path / "drifting")
+    assert fired(found) == set()
+    assert {"clocks-contradict", "tq-damaged-times"} <= quality(found)
+
+
+@pytest.mark.check
 @pytest.mark.parametrize("name", SAMPLES)
 def test_frames_left_open_change_nothing(name: str, tmp_path: Path) -> None:
     control = rewritten.with_built_in_frames(sample(name))

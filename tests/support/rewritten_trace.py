@@ -206,6 +206,20 @@ def with_device_clock(document: Document, shift_us: float) -> Document:
     return _every(document, shifted)
 
 
+def with_device_drift(document: Document, share: float) -> Document:
+    """Let the clock of the devices run faster than the host's by a share of the time."""
+    rows = [event for event in document["traceEvents"] if event.get("cat") in DEVICE_ROWS]
+    first = min(event["ts"] for event in rows)
+
+    def drifting(event: Event) -> Event:
+        if not (event.get("cat") in DEVICE_ROWS or (event.get("ph") == "f" and event.get("cat") == "ac2g")):
+            return event
+        longer = {"dur": event["dur"] * (1 + share)} if "dur" in event else {}
+        return {**event, "ts": first + (event["ts"] - first) * (1 + share), **longer}
+
+    return _every(document, drifting)
+
+
 def with_built_in_frames(document: Document, under: str = "") -> Document:
     """Give Python frames their ids, and each that names `under` a built-in call which ends with it."""
     events: list[Event] = []
@@ -332,6 +346,14 @@ def move_devices(database: sqlite3.Connection, shift_ns: int) -> None:
     """Shift all work of devices against the host's clock."""
     for table in set(tables_with(database, "correlationId")) & {*WORK_TABLES, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"}:
         database.execute(f'UPDATE {table} SET start = start + ?, "end" = "end" + ?', (shift_ns, shift_ns))
+
+
+def drift_devices(database: sqlite3.Connection, share: float) -> None:
+    """Let the clock of devices run faster than the host's by a share of the time."""
+    for table in set(tables_with(database, "correlationId")) & {*WORK_TABLES, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"}:
+        first = f"SELECT min(start) FROM {table}"
+        late = ", ".join(f'"{end}" = "{end}" + CAST(? * ("{end}" - ({first})) AS INTEGER)' for end in ("start", "end"))
+        database.execute(f"UPDATE {table} SET {late}", (share, share))
 
 
 EXPORT_DAMAGES: Mapping[str, str] = {

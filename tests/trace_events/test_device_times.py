@@ -173,7 +173,22 @@ def test_an_idle_device_that_starts_all_work_late_by_the_same_has_a_clock_ahead(
     ],
 )
 def test_work_that_starts_late_for_another_reason_proves_nothing_of_the_clock(late_us: Callable[[int], float]) -> None:
-    assert "clock-shifted" not in tables(without_waits(late_us)).defects
+    assert not {"clock-shifted", "clocks-contradict"} & set(tables(without_waits(late_us)).defects)
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.02, "device 0: 2.00 % faster than the host"),
+        (-0.02, "device 0: 2.00 % slower than the host"),
+        (0.095, "device 0: 9.50 % faster than the host"),
+        (0.001, None),
+    ],
+)
+def test_a_clock_of_another_rate_is_named_and_left(share: float, said: str | None) -> None:
+    found = tables(without_waits(lambda at: share * 100 * at))
+    assert [row["example"] for row in found["defects"] if row["defect"] == "clocks-contradict"] == [said] * bool(said)
+    assert kernels(found)[-1][0] == pytest.approx((1 + share) * 2_300 + 110)
 
 
 def test_work_that_starts_when_a_long_call_returns_proves_nothing_of_the_clock() -> None:

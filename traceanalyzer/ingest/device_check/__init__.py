@@ -5,12 +5,12 @@ Records that lie far outside a recording have a damaged time each: they would st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,7 +90,9 @@ _OUTLIERS = 3
 # No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
 _LAUNCH_NS, _RETURN_NS = 5_000, 4_000
 # A device that was idle for so long starts what it gets within a millisecond, and always as soon.
-_IDLE_NS, _SLOW_LAUNCH_NS, _LEAST_LAUNCHES = 20_000, 1_000_000, 12
+_IDLE_NS, _SLOW_LAUNCH_NS, _LEAST_LAUNCHES = 10_000, 1_000_000, 12
+# If clocks drift, the delays of its launches lie so well on a line that rises by no more than that. Queues grow faster.
+_DRIFT_FIT, _MOST_DRIFT = 0.99, 0.1
 # Nothing is queued for so long.
 _NEVER_QUEUED_NS = 3_600 * 10**9
 _SUSPECTS = """
@@ -253,8 +255,14 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
     apart: list[str] = []
     contradicted = 0
     rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": CLOCK_NS}).fetchall()
-    for device, call_delays_ns, most_ns, work_count, early_count, late_count in rows:
+    for device, call_delays_ns, most_ns, work_count, early_count, late_count, apart_ns in rows:
         if most_ns is None:
+            continue
+        drift_share = _drift(database, device) if abs(apart_ns or 0) > CLOCK_NS // 4 else None
+        if drift_share:
+            speed = "slower" if drift_share < 0 else "faster"
+            apart.append(f"device {device}: {100 * abs(drift_share):.2f} % {speed} than the host")
+            contradicted += work_count
             continue
         least_ns = call_delays_ns[-1] if call_delays_ns else None
         is_early, is_late = most_ns < -CLOCK_NS, least_ns is not None and least_ns > CLOCK_NS
@@ -278,9 +286,20 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
 
 def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns: int) -> bool:
     """Tell whether an idle device starts what is launched no sooner, and mostly no later: its clock is ahead."""
-    values = {"device": device, "idle_ns": _IDLE_NS}
-    ((count, usual_ns, returned_ns),) = database.execute(_sql("idle_launches"), values).fetchall()
+    count, usual_ns, returned_ns, *_ = _idle_launches(database, device)
     return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= CLOCK_NS and returned_ns > _SLOW_LAUNCH_NS)
+
+
+def _drift(database: duckdb.DuckDBPyConnection, device: int) -> float | None:
+    """Return by which share of the time a device's clock runs faster than the host's; None: it does not."""
+    count, _, _, share, drifted_ns, fit = _idle_launches(database, device)
+    is_line = count >= _LEAST_LAUNCHES and (fit or 0) >= _DRIFT_FIT
+    return share if is_line and abs(drifted_ns) > CLOCK_NS // 2 and abs(share) <= _MOST_DRIFT else None
+
+
+def _idle_launches(database: duckdb.DuckDBPyConnection, device: int) -> Sequence[Any]:
+    (found,) = database.execute(_sql("idle_launches"), {"device": device, "idle_ns": _IDLE_NS}).fetchall()
+    return found
 
 
 def _signed_s(time_ns: int) -> str:
