@@ -44,6 +44,8 @@ host   pytorch       aten::mm
 host   pytorch       torch/nn/modules/module.py(1784): _call_impl
 gpu    pytorch       void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float> >(int)
 gpu    pytorch       triton_poi_fused_add_cos_sin_0
+host   onnxruntime   SequentialExecutor::Execute
+gpu    onnxruntime   void onnxruntime::cuda::_UnaryElementWise<float, float>(float const*, float*, int)
 gpu    cupy          cupy_copy__float32_float32
 gpu    numba         cudapy::__main__::add(Array<float, 1, C, mutable, aligned>)
 gpu    openmp        nvkernel_add2s2_omp__F1L1959_25_
@@ -107,6 +109,23 @@ def named(process: str, *names: str) -> str:
     return json.dumps({"traceEvents": [naming, *slices]})
 
 
+def onnxruntime() -> str:
+    """Return a profile of ONNX Runtime: a list of events, with kernels of no process."""
+    host = {"cat": "Session", "ph": "X", "pid": 9, "tid": 9, "ts": 10, "dur": 90, "args": {}}
+    node = {"args": {"op_name": "Conv", "provider": "CUDAExecutionProvider"}, "dur": 50}
+    kernel = {"cat": "Kernel", "pid": -1, "tid": -1, "ts": 40, "dur": 9, "args": {"stream": "7", "grid_x": "8"}}
+    return json.dumps(
+        [
+            host | {"name": "model_run"},
+            host | {"name": "SequentialExecutor::Execute"},
+            host | node | {"cat": "Node", "name": "Conv_0_kernel_time"},
+            host
+            | kernel
+            | {"name": "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(float const*)"},
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("document", "recorder", "framework"),
     [
@@ -120,12 +139,26 @@ def named(process: str, *names: str) -> str:
         (named("/job:localhost/replica:0/task:0/device:GPU:0 Compute", "MatMul"), "tensorflow", "tensorflow"),
         (named("CPU HIP API", "hipLaunchKernel"), "rocprof", "hip"),
         (named("browser", "paint"), "chrome", None),
+        (onnxruntime(), "chrome", "onnxruntime"),
     ],
-    ids=["Kineto", "no head", "engine", "autograd", "JAX", "JAX device", "TF", "TF timeline", "rocprof", "other"],
+    ids=[
+        "Kineto",
+        "no head",
+        "engine",
+        "autograd",
+        "JAX",
+        "JAX device",
+        "TF",
+        "TF timeline",
+        "rocprof",
+        "other",
+        "ONNX Runtime",
+    ],
 )
 def test_a_json_trace_says_what_recorded_it(document: str, recorder: str, framework: str | None) -> None:
     (trace,) = read(document)["traces"]
     assert (trace["recorder"], trace["framework"]) == (recorder, framework)
+    assert (trace["format"] == "kineto") <= (recorder == "kineto")
 
 
 @pytest.mark.parametrize(("kernel", "framework"), [("gemm_kernel", "cuda"), ("jacobi_47_gpu", "openacc")])

@@ -22,11 +22,13 @@ SELECT
         WHEN bool_or(place = 'host' AND regexp_matches(name, '(^|/)tensorflow/python/|^Eager(Local)?Execute')
             OR place = 'gpu' AND regexp_matches(name, '\btensorflow::')
             OR place = 'process' AND regexp_matches(name, '^/\w+:.* (Compute|Tensors)$')) THEN 'tensorflow'
+        WHEN bool_or(place = 'host' AND name = 'SequentialExecutor::Execute') THEN 'onnxruntime'
         WHEN $by_pytorch
             OR bool_or(place = 'host' AND regexp_matches(name, '^(aten|c10d|torch|autograd)::|(^|/)torch/|^ProfilerStep#')
             OR place = 'gpu' AND regexp_matches(name, '\bat::native\b|\bc10::|^triton_(poi|red|per|tem)_fused_')
             OR place = 'process' AND name = 'CPU functions') THEN 'pytorch'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\btensorrt_llm::')) THEN 'tensorrt-llm'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bonnxruntime::')) THEN 'onnxruntime'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^trt_|\bnvinfer1?::|^__myl_|\bgenericReformat::')) THEN 'tensorrt'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^(loop|input)_\w*fusion(_\d+)?$')) THEN 'jax'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^cupy_|\bcupyx') OR place = 'host' AND regexp_matches(name, '(^|/)cupyx?/')) THEN 'cupy'

@@ -358,7 +358,7 @@ class Assembler:
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch, vendor=vendor)
         if recorder is None:
             recorded_by: str | None = name_recorder(processes, framework, by_pytorch=by_pytorch)
-            return Program(recorded_by, framework, processes)
+            return Program(recorded_by, framework, processes, may_be_pytorch=framework != "onnxruntime")
         framework = (framework in (None, "cuda", "hip") and recorder.framework) or framework
         recorded_by = recorder.recorder or (framework if framework in ("jax", "tensorflow") else None)
         return Program(recorded_by, framework, processes, may_be_pytorch=False)

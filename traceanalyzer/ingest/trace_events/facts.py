@@ -187,8 +187,8 @@ def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes
 
 
 def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch: bool) -> str:
-    """Return which profiler recorded the trace, by what it calls the processes."""
-    if by_pytorch:
+    """Return which profiler recorded the trace, by what it calls the processes; ONNX Runtime has its own."""
+    if by_pytorch and framework != "onnxruntime":
         return "kineto"
     for process in processes:
         if _ROCPROF_PROCESS.match(process):

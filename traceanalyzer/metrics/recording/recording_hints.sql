@@ -13,6 +13,7 @@ FROM (
     VALUES
     ('gpu_ops', NULL, NULL, 'record GPU activity: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or nsys -t cuda'),
     ('gpu_ops', 'nsys', NULL, 'nsys profile -t cuda,nvtx'),
+    ('gpu_ops', NULL, 'onnxruntime', 'nsys profile -t cuda,nvtx'),
     ('gpu_ops', 'rocprof', NULL, 'rocprofv3 --runtime-trace'),
     ('steps', NULL, NULL, 'name them with --step-pattern'),
     ('steps', 'kineto', NULL, 'call prof.step() in every iteration, with schedule(wait=1, warmup=2, active=5)'),
