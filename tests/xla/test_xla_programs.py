@@ -163,8 +163,11 @@ def test_without_steps_the_thread_is_the_one_that_calls_programs(tmp_path: Path)
     assert found == {"host.dataloader": 3 * 6, "host.op": 4 * 4, "host.python": 4 * 2}
 
 
-def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8) -> bytes:
-    """Return a profile of a program that loads a batch, then computes 4 ms on each device and reduces gradients."""
+def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8, launch_order: int = 1) -> bytes:
+    """Return a profile of a program that loads a batch, then computes 4 ms on each device and reduces gradients.
+
+    A launch order of -1 calls for the second part first.
+    """
     host: list[Event] = []
     calls: list[Event] = []
     work: list[list[Event]] = [[] for _ in range(device_count)]
@@ -178,7 +181,7 @@ def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8) -> bytes:
         for device, own in enumerate(work):
             for nth, (op, at_us, length_us, kernel) in enumerate(parts):
                 about = {"correlation_id": len(calls) + 1, "hlo_module": "jit_train_step", "hlo_op": op}
-                at = called + (nth * 10 + device * 20) * US
+                at = called + (nth * 10 * launch_order + device * 20) * US
                 calls.append((at, 6 * US, "cuLaunchKernel", {"device_id": device, **about}))
                 own.append((called + at_us * US, length_us * US, kernel, about))
     planes = [
@@ -195,6 +198,15 @@ def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: i
     assert worth_share(found) == pytest.approx(5 / 11, abs=0.03)
     assert found.same_on_devices == (tuple(range(device_count)) if device_count > 1 else ())
     assert "mp_prefetch" in (found.fixes[0].code or "")
+
+
+@pytest.mark.parametrize("device_count", [1, 2])
+def test_a_batch_is_found_where_work_runs_before_work_that_was_launched_first(
+    device_count: int, tmp_path: Path
+) -> None:
+    diagnosis = diagnose(fed_devices(device_count, 5.0, launch_order=-1), tmp_path)
+    (found,) = [finding for finding in diagnosis.findings if finding.rule == "dataloader-bound"]
+    assert worth_share(found) == pytest.approx(5 / 11, abs=0.03)
 
 
 @pytest.mark.parametrize("device_count", [1, 2, 4])
