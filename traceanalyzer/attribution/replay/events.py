@@ -343,7 +343,7 @@ class _Draft:
         op, is_op, call = self.order.op, self.is_op, self.order.call
         position = np.full(self.ops.count + 1, NO_ROW)  # the last entry answers NO_ROW
         position[op[is_op]] = np.flatnonzero(is_op)
-        # Where the op ahead on the stream was launched later, the order of the calls proves nothing, and limits nothing.
+        # Where the op ahead on the stream was launched later, the order of calls proves nothing, and limits nothing.
         is_later = is_op & (self.pred1 != NO_ROW) & (position[self.pred1] > np.arange(len(op)))
         self.pred1[is_later] = NO_ROW
         pred1, pred1_slack = self._positions(position, self.pred1, self.pred1_slack)
