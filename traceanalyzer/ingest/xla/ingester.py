@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import duckdb
@@ -48,7 +48,6 @@ class XlaTrace:
         self._defects = defects
         self._size = path.stat().st_size
         self._space = read_space(np.frombuffer(content, np.uint8), content, path, defects)
-        self._event_count = 0
 
     def write(self) -> None:
         """Write all tables: the host first, because GPU work refers to it."""
@@ -112,14 +111,13 @@ class XlaTrace:
             "first_ns": min(times, default=None),
             "last_ns": max(ends, default=None),
             "size_bytes": self._size,
-            "event_count": self._event_count,
+            "event_count": self._space.event_count,
             "truncated": self._space.is_cut,
             "has_shapes": False,
             "has_stacks": host.facts.has_stacks,
             "has_memory": host.facts.has_memory,
             "has_sync_events": False,
         }
-        trace["event_count"] = self._space.event_count
         sink.append("traces", pa.Table.from_pylist([trace], sink.schema("traces")))
         sink.append("defects", self._defects.table())
         self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
@@ -161,13 +159,15 @@ class XlaTrace:
     def _once(self, planes: list[Plane]) -> list[Plane]:
         """Return planes without lines that stand in the first one of their name, too, as where files were merged."""
         first_of: dict[str, Plane] = {}
+        lines_of: dict[str, set[bytes]] = {}
         kept = []
         for plane in planes:
             first = first_of.setdefault(plane.name, plane)
             fresh = np.ones(len(plane.line_starts), np.bool_)
             if first is not plane and (first.event_names, first.stat_names) == (plane.event_names, plane.stat_names):
-                known = {self._line(first, place) for place in range(len(first.line_starts))}
-                fresh[:] = [self._line(plane, place) not in known for place in range(len(fresh))]
+                if plane.name not in lines_of:
+                    lines_of[plane.name] = set(self._lines(first))
+                fresh[:] = [line not in lines_of[plane.name] for line in self._lines(plane)]
             if not fresh.all():
                 self._defects.add("repeated-plane", 1, plane.name)
                 plane.line_starts, plane.line_ends = plane.line_starts[fresh], plane.line_ends[fresh]
@@ -175,9 +175,9 @@ class XlaTrace:
                 kept.append(plane)
         return kept
 
-    def _line(self, plane: Plane, place: int) -> bytes:
-        content = self._space.view[int(plane.line_starts[place]) : int(plane.line_ends[place])]
-        return hashlib.blake2b(content, digest_size=16).digest()
+    def _lines(self, plane: Plane) -> Iterator[bytes]:
+        for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
+            yield hashlib.blake2b(self._space.view[start:end], digest_size=16).digest()
 
     def _check_names(self, planes: list[Plane]) -> None:
         names = [plane.name for plane in planes]
