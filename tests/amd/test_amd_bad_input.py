@@ -298,7 +298,7 @@ def test_a_row_of_a_table_is_left_out_where_its_defect_says_so(
     *rest, last = lines
     cells = last.split(",")
     cells[place] = text
-    file.write_text("\n".join([*rest, ",".join(cells)]))
+    file.write_text("\n".join([*rest, ",".join(cells), ""]))
     tables = read(leader)
     assert not isinstance(tables, str)
     counted = {row["defect"]: row["defect_count"] for row in tables["defects"] if row["severity"] != "note"}

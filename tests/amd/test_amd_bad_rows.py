@@ -170,6 +170,11 @@ def test_records_of_json(
     assert found(file) == (defects, *left)
 
 
+def last_column(text: str, name: str, cell: str) -> str:
+    head, *rows = text.split("\n")
+    return "\n".join([f"{head},{name}", *(f"{row},{cell}" for row in rows)])
+
+
 def tables() -> Iterator[Any]:
     """Yield a table of a set, how its text is changed, the defects that count it, and what is left."""
     own, calls = "a_kernel_trace.csv", "a_hip_api_trace.csv"
@@ -178,6 +183,13 @@ def tables() -> Iterator[Any]:
     yield "a_marker_api_trace.csv", lambda text: "", {"unreadable-table": 1}, (8, 8)
     yield "a_agent_info.csv", lambda text: "", {"unreadable-table": 1}, (8, 8)
     yield own, lambda text: text[:-20], {"unreadable-record": 1}, (7, 8)
+    # Without a line end nothing says that a number goes no further, unless it is an end that lies behind its start.
+    yield own, lambda text: text[:-1], {"unreadable-record": 1}, (7, 8)
+    yield calls, lambda text: text[:-1], {"unreadable-record": 1}, (8, 7)
+    yield own, lambda text: last_column(text, "Grid_Size_Z", "16"), {"unreadable-record": 1}, (7, 8)
+    yield own, lambda text: last_column(text, "Grid_Size_Z", '"16"')[:-1], {"unreadable-record": 1}, (7, 8)
+    yield own, lambda text: last_column(text, "Grid_Size_Z", '"16"'), {}, (8, 8)
+    yield own, lambda text: last_column(text, "Grid_Size_Z", "16") + "\r\n", {}, (8, 8)
     yield own, lambda text: "\ufeff" + text.replace("\n", "\r\n"), {}, (8, 8)
     yield own, lambda text: text.replace("void k<int, float>(int)", LONG, 1), {}, (8, 8)
     yield own, lambda text: text.replace("Agent 1", "somewhere", 1), {"missing-agent": 1}, (8, 8)

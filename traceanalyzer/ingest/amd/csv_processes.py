@@ -187,7 +187,7 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
         with file.open("rb") as opened:
             names = _header(file)
             with pc_csv.open_csv(
-                cast("IO[bytes]", _Utf8File(opened, defects)),
+                cast("IO[bytes]", _Utf8File(opened, _whole_bytes(file, names, defects), defects)),
                 pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
                 pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
                 pc_csv.ConvertOptions(
@@ -207,8 +207,8 @@ class _Utf8File(io.RawIOBase):
     It ends with a line break: without one Arrow takes a header alone for a file that is too short.
     """
 
-    def __init__(self, file: BinaryIO, defects: AmdDefects) -> None:
-        self._file, self._defects = file, defects
+    def __init__(self, file: BinaryIO, left_bytes: int, defects: AmdDefects) -> None:
+        self._file, self._left_bytes, self._defects = file, left_bytes, defects
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def readable(self) -> bool:
@@ -218,14 +218,35 @@ class _Utf8File(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes, no more than `size`: a bad byte becomes three."""
         while True:
-            most = max(size // 3, 1) if size > 0 else -1
-            raw = self._file.read(most)
+            most = max(size // 3, 1) if size > 0 else self._left_bytes
+            raw = self._file.read(min(most, self._left_bytes))
+            self._left_bytes -= len(raw)
             raw += b"\n" if raw and len(raw) < most else b""
             text = self._decoder.decode(raw, final=not raw)
             bad = text.count("\ufffd") - raw.count("\ufffd".encode())
             self._defects.add("invalid-utf8", max(bad, 0), text[:80])
             if text or not raw:
                 return text.encode()
+
+
+def _whole_bytes(file: Path, names: list[str], defects: AmdDefects) -> int:
+    """Return how many bytes of a table to read: all but a last row that may be cut inside its last number."""
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        opened.seek(max(size - _HEAD_BYTES, 0))
+        _, line_end, last = opened.read().rpartition(b"\n")
+    row = last.decode("utf-8", "replace")
+    cells = dict(zip(names, next(csv.reader([row]), []), strict=False))
+    is_quoted = row.endswith('"') and not row.endswith(',"')
+    # Rows of another length are refused as such.
+    if not line_end or is_quoted or len(cells) < len(names):
+        return size
+    start, end = cells.get("start_timestamp", ""), row.rpartition(",")[2].strip().strip('"')
+    # A time that lacks a digit lies ahead of the start.
+    if names[-1] == "end_timestamp" and end.isdecimal() and (len(end), end) >= (len(start), start):
+        return size
+    defects.add("unreadable-record", example=f"{file.name}: the file ends inside {row[:200]}")
+    return size - len(last)
 
 
 def _header(file: Path) -> list[str]:
