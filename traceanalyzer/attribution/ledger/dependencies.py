@@ -119,12 +119,16 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
     starts = [start for _, start in begins]
     firsts: dict[int, Ints] = {}
     for stream in np.unique(ops.stream[[row for row, _ in begins]]).tolist() if begins else ():
-        mine = as_launched(ops, ops.stream == stream)
+        if not len(mine := as_launched(ops, ops.stream == stream)):
+            continue  # the steps are marked on the device, and no launch of its work is known
         firsts[stream] = mine[np.minimum(np.searchsorted(ops.launch_start[mine], starts), len(mine) - 1)]
     since = np.searchsorted(launch, starts)
     awaited = {}
     for i in range(1, len(begins)):
-        row = firsts[int(ops.stream[begins[i][0]])][i]
+        of_stream = firsts.get(int(ops.stream[begins[i][0]]))
+        if of_stream is None:
+            continue
+        row = of_stream[i]
         issued = comm[since[i - 1] : since[i]]
         issued = issued[(ops.stream[issued] != ops.stream[row]) & (issued != other[row])]
         if len(issued):
