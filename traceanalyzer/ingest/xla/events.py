@@ -77,8 +77,11 @@ def _out_of_time(
     """Return which events last too long, and which others are at a time at which nothing was recorded."""
     is_long = dur_ps > _MOST_DURATION_PS
     is_late, since_start = _since_start(line, offset_ps, base_ns)
-    if space.bounds_ns is None and ((dur_ps > _BRIEF_PS) | (np.abs(offset_ps) > _BRIEF_PS)).any():
-        space.bounds_ns = _bounds_of_all(space, base_ns)
+    if space.bounds_ns is None and len(offset_ps):
+        # Only a long event, or a silence around some, asks when all others were: that decodes them once more.
+        since = 0 if len(line.starts) == len(offset_ps) else int(offset_ps[0])
+        if int(dur_ps.max()) > _BRIEF_PS or int(np.abs(np.diff(offset_ps, prepend=since)).max()) > _BRIEF_PS:
+            space.bounds_ns = _bounds_of_all(space, base_ns)
     if space.bounds_ns is not None:
         first, last = space.bounds_ns
         is_outside = (since_start < first) | (since_start > last)
