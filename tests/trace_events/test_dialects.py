@@ -243,6 +243,22 @@ def test_ascend_tasks_are_launched_by_operators_and_by_calls() -> None:
     }
 
 
+@pytest.mark.parametrize(("communication", "device"), [(7 << 10 | 9 << 5 | 1, 1), (7 << 10 | 9 << 5 | 4, 0), (901, 1)])
+def test_ascend_collectives_are_of_the_device_that_their_process_names(communication: int, device: int) -> None:
+    other = 7 << 10 | 8 << 5 | 1
+    tables = ascend(
+        other - 1,
+        process(other, "Ascend Hardware"),
+        process(communication, "Communication"),
+        {"ph": "M", "name": "thread_name", "pid": communication, "tid": 3, "args": {"name": "Group g Communication"}},
+        task(other - 1, "MatMul", "1700000000000000.125", "AI_CORE"),
+        task(other, "MatMul", "1700000000000100.125", "AI_CORE"),
+        drawn(communication, 3, "hcom_allReduce__1", "1700000000000200.000", 20.0),
+    )
+    found = [(op["device"], op["collective"]) for op in sorted(tables["gpu_ops"], key=lambda op: op["start_ns"])]
+    assert found == [(0, None), (1, None), (device, "allreduce")]
+
+
 def test_ascend_waits_and_analyses_are_no_work() -> None:
     tables = ascend(
         800,
@@ -310,6 +326,34 @@ def test_unitrace_is_not_taken_for_pytorch() -> None:
     assert copy["copy_kind"] == "HtoD"
     assert categories(tables) == {"zeCommandListAppendLaunchKernel": "runtime"}
     assert recorded_by(tables) == ("unitrace", "intel", "chrome")
+
+
+CARD = "DEVICE<host0>[Intel Data Center GPU Max 1550] 0:41:0.0"
+
+
+@pytest.mark.parametrize(
+    ("processes", "devices"),
+    [
+        ([f"{CARD} #0", f"{CARD} #1"], [0, 1]),
+        ([f"{CARD} #0.0", f"{CARD} #0.1"], [0, 1]),
+        ([CARD, f"{CARD} #0"], [0, 0]),
+        ([f"RANK 0 {CARD} #0", f"RANK 1 {CARD} #0"], [0, 0]),
+        ([f"RANK 0 {CARD} #0", f"RANK 1 {CARD} #1"], [0, 1]),
+        ([CARD, CARD.replace("41", "42")], [0, 1]),
+    ],
+)
+def test_tiles_of_a_card_are_devices_of_their_own(processes: list[str], devices: list[int]) -> None:
+    pids = [4_294_967_295 - place for place in range(len(processes))]
+    names = ["Tile #0: gemm[SIMD32 {16; 2; 1} {256; 1; 1}]", "Tile #1: zeCommandListAppendMemoryFill"]
+    tables = tables_of(
+        *[process(pid, name) for pid, name in zip(pids, processes, strict=True)],
+        *[
+            drawn(pid, pid, name, 1_000.5 + place, 4.0, cat="gpu_op", args={"id": place})
+            for place, (pid, name) in enumerate(zip(pids, names, strict=True))
+        ],
+    )
+    found = [(op["device"], op["name"]) for op in sorted(tables["gpu_ops"], key=lambda op: op["start_ns"])]
+    assert found == list(zip(devices, ["gemm", "zeCommandListAppendMemoryFill"], strict=True))
 
 
 @pytest.mark.parametrize("has_work", [True, False])

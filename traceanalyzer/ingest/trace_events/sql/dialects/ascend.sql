@@ -1,6 +1,7 @@
 -- trace_view.json of Ascend's profilers: the process `Ascend Hardware` has the device's streams as threads. Its number
 -- ends in the device: in the low five bits, or in two decimal digits where an older tool numbered the processes.
 -- Collectives lie in the process `Communication` (once `HCCL`), in lanes of groups; the planes below hold their parts.
+-- It belongs to the device that its number ends in, or to the first one where no task runs there.
 -- `Overlap Analysis` is computed from all of them, as is the `Scope Layer` of MindSpore, whose operators on the host are
 -- `CPU OP`. Operators launch by the arrows `async_npu`: an arrow begins where its operator does.
 INSERT INTO recast BY NAME
@@ -15,12 +16,14 @@ slices AS (
         event_id, host.name, host.pid, host.tid, host.category, host.start_ns, process, lane,
         args.args ->> '$."Task Type"' AS task,
         TRY_CAST(args.args ->> '$."Stream Id"' AS BIGINT) AS stream_id,
-        TRY_CAST(host.pid AS BIGINT) AS number
+        TRY_CAST(host.pid AS BIGINT) AS number,
+        if(number < 1024, number % 100, number & 31) AS device
     FROM read_parquet($host) AS host
     LEFT JOIN process_names USING (pid)
     LEFT JOIN lane_names ON lane_names.pid = host.pid AND lane_names.tid = host.tid
     LEFT JOIN read_parquet($args) AS args USING (event_id)
 ),
+hardware AS (SELECT DISTINCT device FROM slices WHERE process = 'Ascend Hardware' AND device IS NOT NULL),
 begins AS (
     SELECT other.id, min(slices.event_id) AS operator_id
     FROM read_parquet($other) AS other
@@ -54,9 +57,9 @@ SELECT
         WHEN regexp_matches(name, '^(Enqueue|Dequeue)(@|$)') THEN 'other'
     END AS category,
     CASE
-        WHEN process = 'Ascend Hardware' THEN if(number < 1024, number % 100, number & 31)
-        WHEN process IN ('Communication', 'HCCL')
-        THEN (SELECT min(if(number < 1024, number % 100, number & 31)) FROM slices WHERE process = 'Ascend Hardware')
+        WHEN process = 'Ascend Hardware' OR (process IN ('Communication', 'HCCL') AND device IN (FROM hardware))
+        THEN device
+        WHEN process IN ('Communication', 'HCCL') THEN (SELECT min(device) FROM hardware)
     END AS device,
     CASE
         WHEN process = 'Ascend Hardware' THEN coalesce(stream_id, TRY_CAST(slices.tid AS BIGINT))
