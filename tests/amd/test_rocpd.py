@@ -92,6 +92,60 @@ def test_a_database_is_a_trace_of_its_process(database: Path) -> None:
         assert not file.is_file() or TOKEN.encode() not in file.read_bytes()
 
 
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "9"}, (3, 8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "7"}, (2, 4)),
+        ({"PMIX_RANK": "6", "PMI_RANK": "1", "PMI_SIZE": "7"}, (6, 7)),
+        ({"PMI_RANK": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, (1, 2)),
+        ({"SLURM_PROCID": 5, "SLURM_NTASKS": 9}, (5, 9)),
+        ({"LOCAL_RANK": "3", "SLURM_LOCALID": "3", "NPROC": "8"}, (None, None)),
+        ({"RANK": "first", "SLURM_PROCID": "4"}, (4, None)),
+    ],
+)
+def test_ranks_are_what_launchers_say(
+    database: Path, environment: dict[str, object], found: tuple[int | None, int | None]
+) -> None:
+    change(database, f"UPDATE rocpd_info_process{{s}} SET environment = '{json.dumps(environment)}'")
+    (traces,) = ask(database, "SELECT rank, world_size FROM traces")
+    assert traces == [found]
+
+
+def test_a_call_of_no_length_and_a_marker_without_a_message_are_slices(database: Path) -> None:
+    insert(database, "string", id=900, string="HIP_RUNTIME_API_EXT")
+    insert(database, "string", id=901, string="MARKER_CORE_RANGE_API")
+    insert(database, "string", id=902, string="prefill")
+    insert(database, "event", id=9001, category_id=900, stack_id=77, extdata="{}")
+    insert(database, "event", id=9002, category_id=901, stack_id=78, extdata="{}")
+    insert(database, "track", id=1, tid=7, name_id=900)
+    insert(database, "sample", id=1, track_id=1, timestamp=BASE, event_id=9001)
+    insert(database, "region", id=78, tid=7, start=BASE, end=BASE + 50, name_id=902, event_id=9002)
+    slices, marks = ask(
+        database,
+        f"""SELECT category, name, dur_ns, correlation FROM host_slices
+            WHERE start_ns = {BASE} AND dur_ns <= 50 ORDER BY ALL""",
+        "SELECT name FROM instants",
+    )
+    assert slices == [("annotation", "prefill", 50, 78), ("runtime", None, 0, 77)]
+    assert marks == []
+
+
+@pytest.mark.parametrize(("nid", "host"), [(99, "later"), (1234, "host0"), (None, "host0")])
+def test_the_host_is_the_node_of_the_process(database: Path, nid: int | None, host: str) -> None:
+    insert(database, "info_node", id=99, machine_id="m9", hostname="later")
+    change(database, f"UPDATE rocpd_info_process{{s}} SET nid = {'NULL' if nid is None else nid}")
+    (traces,) = ask(database, "SELECT host FROM traces")
+    assert traces == [(host,)]
+
+
+def test_nodes_of_graphs_and_zeros_for_none(database: Path) -> None:
+    change(database, "UPDATE rocpd_kernel_dispatch{s} SET graph_exec_id = 5, graph_node_id = 6 WHERE id = 1")
+    (found,) = ask(database, "SELECT graph_id, graph_node_id, count(*) > 1 FROM gpu_ops GROUP BY ALL ORDER BY ALL")
+    assert found == [(5, 6, False), (None, None, True)]
+
+
 # What is wrong with it, and the defect that counts it.
 @pytest.mark.check
 @pytest.mark.parametrize(

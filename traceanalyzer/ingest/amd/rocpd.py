@@ -56,7 +56,8 @@ class RocpdRecording:
         tables.check()
         tables.read_strings()
         process: dict[str, Any] = next(iter(tables.rows("process")), {})
-        node: dict[str, Any] = next(iter(tables.rows("node")), {})
+        nodes = tables.rows("node")
+        node: dict[str, Any] = next((row for row in nodes if row["id"] == process.get("nid")), next(iter(nodes), {}))
         pid = process.get("pid") if process.get("pid") is not None else process.get("id")
         environment = tables.environment()
         self.identity = Identity(
