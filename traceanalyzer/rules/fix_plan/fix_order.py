@@ -309,7 +309,7 @@ def fired_after(
     elif context.run_savings is not None:
         on_run = _added_on_run(context, context.run_savings, groups, done)
     for waiting, added in zip(groups, on_run, strict=True):
-        saves = any(_saves_more(context, verdict, done) for verdict in waiting) if added is None else bool(added)
+        saves = any(saves_more(context, verdict, done) for verdict in waiting) if added is None else bool(added)
         verdicts = evaluate(waiting[0].rule, done, added) if saves else []
         open_places = {verdict.place for verdict in waiting}
         fired: dict[Place, list[Verdict]] = {}
@@ -319,7 +319,7 @@ def fired_after(
         yield fired
 
 
-def _saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
+def saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
     """Return whether fixing a clear rule saves more after other fixes than now: only then can its verdict change."""
     device = context.run.key(verdict.place)
     added_ns = verdict.removals[device].added_ns(context.scan, device, done.get(device))

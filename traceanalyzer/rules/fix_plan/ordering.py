@@ -32,6 +32,7 @@ from traceanalyzer.rules.fix_plan.fix_order import (
     group_by_rule,
     order_fixes,
     prepare_scans,
+    saves_more,
     waiting_for_fixes,
 )
 from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, Rule
@@ -122,27 +123,66 @@ def find_joint(
     The first is the fix without which all others save least; the second adds most to it. Each fires where the other
     counts as made, and is latent after it. A pair that saves more than the whole order goes ahead of it, else behind.
     """
-    waiting: dict[Place, list[Verdict]] = {}
+    waiting: dict[Place, dict[str, list[Verdict]]] = {}
     for verdict in waiting_for_fixes(context, verdicts):
-        waiting.setdefault(context.place_of(verdict), []).append(verdict)
+        waiting.setdefault(context.place_of(verdict), {}).setdefault(verdict.rule.id, []).append(verdict)
+    ahead, behind = (FiredAfter(context, waiting, done, evaluate) for done in ({}, orders))
     found = {}
     for place, own in waiting.items():
         order = orders.get(place, FixOrder())
         done = fixes_of(order.items)
         savings_of, floor_ns = context.savings_of(place), JOINT_SHARE * context.window_ns(place)
         done_ns = savings_of(done)
-        if savings_of(joined(done, *(verdict.removals for verdict in own))) - done_ns < floor_ns:
+        if savings_of(joined(done, *map(_removals, own.values()))) - done_ns < floor_ns:
             continue
-        latent = {item.rule for item in order.items if item.status == LATENT}
-        pair = _pair(context, place, FixOrder(), own, evaluate)
+        pair = _pair(context, place, FixOrder(), own, ahead)
         if pair is not None and (not order.items or savings_of(fixes_of(pair)) >= done_ns + floor_ns):
             found[place] = _behind(savings_of, pair, [item for item in order.items if item.status != LATENT])
             continue
-        rest = [verdict for verdict in own if verdict.rule.id not in latent]
-        pair = _pair(context, place, order, rest, evaluate) if order.items else None
+        latent = {item.rule for item in order.items if item.status == LATENT}
+        rest = {rule: of_rule for rule, of_rule in own.items() if rule not in latent}
+        pair = _pair(context, place, order, rest, behind) if order.items else None
         if pair is not None:
             found[place] = replace(order, items=(*order.items, *pair))
     return found
+
+
+class FiredAfter:
+    """Which verdicts of a rule fire in a place once those of another rule, and the fixes of an order, are made.
+
+    Devices that do not wait for each other are asked together, and once: a rule is evaluated for all of them anyway.
+    """
+
+    def __init__(
+        self,
+        context: PlanContext,
+        waiting: Mapping[Place, Mapping[str, Sequence[Verdict]]],
+        orders: Mapping[Place, FixOrder],
+        evaluate: Reevaluate,
+    ) -> None:
+        """Take the clear verdicts of each place, by rule, and the order of fixes that count as made there."""
+        self._context, self._waiting, self._orders, self._evaluate = context, waiting, orders, evaluate
+        self._known: dict[tuple[str, str], dict[Place, list[Verdict]]] = {}
+
+    def __call__(self, place: Place, rule: str, made: Sequence[Verdict]) -> list[Verdict]:
+        """Return what fires of a rule where the fixes of these verdicts of another rule are made."""
+        if self._context.run_savings is not None:
+            return self._fired(rule, {place: made}).get(place, [])
+        other = made[0].rule.id
+        if (rule, other) not in self._known:
+            fixes = {at: own[other] for at, own in self._waiting.items() if rule in own and other in own}
+            self._known[rule, other] = self._fired(rule, fixes)
+        return self._known[rule, other].get(place, [])
+
+    def _fired(self, rule: str, made: Mapping[Place, Sequence[Verdict]]) -> dict[Place, list[Verdict]]:
+        done = joined(*(fixes_of(self._orders[place].items) for place in made if place in self._orders))
+        done = joined(done, *map(_removals, made.values()))
+        waiting = [verdict for place in made for verdict in self._waiting[place][rule]]
+        if self._context.run_savings is None:
+            prepare_scans(self._context, (_after(self._context, verdict, done) for verdict in waiting))
+            waiting = [verdict for verdict in waiting if saves_more(self._context, verdict, done)]
+        (fired,) = fired_after(self._context, [waiting], done, self._evaluate) if waiting else ({},)
+        return fired
 
 
 def _behind(savings_of: SavingsOf, pair: Sequence[Ordered], rest: Sequence[Ordered]) -> FixOrder:
@@ -164,14 +204,14 @@ def _behind(savings_of: SavingsOf, pair: Sequence[Ordered], rest: Sequence[Order
 
 
 def _pair(
-    context: PlanContext, place: Place, order: FixOrder, waiting: Sequence[Verdict], evaluate: Reevaluate
+    context: PlanContext, place: Place, order: FixOrder, groups: Mapping[str, Sequence[Verdict]], fired: FiredAfter
 ) -> tuple[Ordered, Ordered] | None:
     """Return two fixes that save much together once an order's fixes are made, and each alone little.
 
     What a fix takes away is left out of all others, too: several rules may claim one cause.
     """
     savings_of, floor_ns = context.savings_of(place), JOINT_SHARE * context.window_ns(place)
-    groups, done = group_by_rule(waiting), fixes_of(order.items)
+    done = fixes_of(order.items)
     removals = {rule: _removals(own) for rule, own in groups.items()}
     whole = joined(*removals.values())
     without = {
@@ -194,7 +234,7 @@ def _pair(
         added_ns = {rule: savings_of(fixes) - done_ns - alone_ns[first] for rule, fixes in both.items()}
         for second in sorted(added_ns, key=lambda rule: (-added_ns[rule], rule)):
             if added_ns[second] - alone_ns[second] >= floor_ns:
-                pair = _fired_together(context, place, order, groups[first], groups[second], evaluate)
+                pair = _fired_together(context, place, order, groups[first], groups[second], fired)
                 if pair is not None:
                     return pair
     return None
@@ -206,16 +246,12 @@ def _fired_together(
     order: FixOrder,
     first: Sequence[Verdict],
     second: Sequence[Verdict],
-    evaluate: Reevaluate,
+    fired: FiredAfter,
 ) -> tuple[Ordered, Ordered] | None:
     """Return the fixes of two rules, if each rule fires once the other's fix and those of an order are made."""
     done = fixes_of(order.items)
-    (fired,) = fired_after(context, [second], joined(done, _removals(first)), evaluate)
-    later = fired.get(place)
-    if not later:
-        return None
-    (fired,) = fired_after(context, [first], joined(done, _removals(later)), evaluate)
-    earlier = fired.get(place)
+    later = fired(place, second[0].rule.id, first)
+    earlier = fired(place, first[0].rule.id, later) if later else []
     if not earlier:
         return None
     one = after_fixes(context, place, earlier, joined(done, _removals(later)))
