@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
@@ -160,32 +160,31 @@ def _wholes(
     opened_store: Store, traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]
 ) -> dict[Path, StoredTrace]:
     """Return, of each trace that is a copy of another or of a part of it, the longest that holds all of its events."""
-    of_rank: dict[int | None, list[StoredTrace]] = {}
-    for trace in traces:
-        of_rank.setdefault(trace.rank, []).append(trace)
-    unranked = of_rank.get(None, [])
-    alike: dict[int | None, Sequence[StoredTrace]] = {rank: [*own, *unranked] for rank, own in of_rank.items()}
-    alike[None] = traces
     # Of two with the same events, the first counts.
-    order = {trace.folder: (recorded[trace.folder].event_count, -at) for at, trace in enumerate(traces)}
-    pairs = [
-        (part, whole)
-        for part in traces
-        for whole in alike[part.rank]
-        if order[part.folder] < order[whole.folder] and _may_be_part(part, whole, recorded)
-    ]
-    if not pairs:
+    order = {trace.folder: (-recorded[trace.folder].event_count, at) for at, trace in enumerate(traces)}
+    longest_first = sorted(traces, key=lambda trace: order[trace.folder])
+    of_rank: dict[int | None, list[StoredTrace]] = {}
+    for trace in longest_first:
+        of_rank.setdefault(trace.rank, []).append(trace)
+    candidates: dict[Path, list[StoredTrace]] = {}
+    for rank, own in of_rank.items():
+        unranked = of_rank.get(None, [])
+        alike = longest_first if rank is None else sorted([*own, *unranked], key=lambda trace: order[trace.folder])
+        for at, part in enumerate(alike):
+            longer = [whole for whole in alike[:at] if _may_be_part(part, whole, recorded)] if part.rank == rank else []
+            if longer:
+                candidates[part.folder] = longer
+    if not candidates:
         return {}
-    question = "\n".join(["copies of parts", *(f"{part.folder}\t{whole.folder}" for part, whole in pairs)])
+    folders = {part: [whole.folder for whole in wholes] for part, wholes in candidates.items()}
+    question = "\n".join(["copies of parts", *("\t".join(map(str, (part, *folders[part]))) for part in folders)])
     kept = opened_store.answers.get(question)
     if kept is None:
-        bases = {trace.folder: recorded[trace.folder].base_ns or 0 for pair in pairs for trace in pair}
-        kept = json.dumps(_contained([(part.folder, whole.folder) for part, whole in pairs], bases)).encode()
+        bases = {trace.folder: recorded[trace.folder].base_ns or 0 for trace in traces}
+        kept = json.dumps(_containing(folders, bases)).encode()
         opened_store.answers.keep(question, kept)
-    found = [pair for pair, is_part in zip(pairs, json.loads(kept), strict=True) if is_part]
-    found.sort(key=lambda pair: order[pair[1].folder], reverse=True)
-    # Of one trace the first pair is the last that is put in.
-    return {part.folder: whole for part, whole in reversed(found)}
+    found = zip(candidates.items(), json.loads(kept), strict=True)
+    return {part: wholes[place] for (part, wholes), place in found if place is not None}
 
 
 def _may_be_part(part: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, _Recorded]) -> bool:
@@ -221,8 +220,8 @@ _LACKED = f"""
 """
 
 
-def _contained(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) -> list[bool]:
-    """Return of each pair whether the second trace has all events of the first, in the same processes."""
+def _containing(candidates: Mapping[Path, Sequence[Path]], bases: Mapping[Path, int]) -> list[int | None]:
+    """Return for each trace the place of the first candidate that has all of its events, in the same processes."""
     import duckdb
 
     def named(folder: Path, name: str, *, with_threads: bool) -> dict[str, object]:
@@ -232,22 +231,27 @@ def _contained(pairs: Sequence[tuple[Path, Path]], bases: Mapping[Path, int]) ->
         return {**paths, f"base_{name}": bases[folder]}
 
     with duckdb.connect() as database:
-        first = {
-            part: database.execute(_FIRST_EVENT, named(part, "part", with_threads=False)).fetchone()
-            for part in dict.fromkeys(part for part, _ in pairs)
-        }
+        first: dict[Path, tuple[Any, ...] | None] = {}
+        starts_ns: dict[Path, set[int]] = {}
+        for part, wholes in candidates.items():
+            event = first[part] = database.execute(_FIRST_EVENT, named(part, "part", with_threads=False)).fetchone()
+            if event is not None:
+                for whole in wholes:
+                    starts_ns.setdefault(whole, set()).add(event[0])
         held: dict[Path, set[tuple[object, ...]]] = {}
-        for whole in dict.fromkeys(whole for _, whole in pairs):
-            starts_ns = [event[0] for part, other in pairs if other == whole and (event := first[part]) is not None]
-            values = named(whole, "whole", with_threads=False) | {"starts_ns": starts_ns}
+        for whole, starts in starts_ns.items():
+            values = named(whole, "whole", with_threads=False) | {"starts_ns": sorted(starts)}
             held[whole] = set(database.execute(_HELD, values).fetchall())
+
+        def has_all(whole: Path, part: Path) -> bool:
+            if first[part] not in held.get(whole, ()):
+                return False
+            values = named(part, "part", with_threads=True) | named(whole, "whole", with_threads=True)
+            return database.execute(_LACKED, values).fetchone() is None
+
         return [
-            first[part] in held[whole]
-            and database.execute(
-                _LACKED, named(part, "part", with_threads=True) | named(whole, "whole", with_threads=True)
-            ).fetchone()
-            is None
-            for part, whole in pairs
+            next((place for place, whole in enumerate(wholes) if has_all(whole, part)), None)
+            for part, wholes in candidates.items()
         ]
 
 
