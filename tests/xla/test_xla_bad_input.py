@@ -114,9 +114,9 @@ def test_planes_that_were_merged_with_themselves_under_other_ids_are_read_once(t
     later.line(31, "Stream #31", [(90 * US, US, "fusion_1", {})])
     once = read(GOOD, tmp_path)
     tables = read(written(tmp_path / "merged.xplane.pb", space(*planes, later)), tmp_path)
-    told = [(op["stream"], op["name"], op["start_ns"]) for op in tables["gpu_ops"]]
-    assert told[:4] == [(op["stream"], op["name"], op["start_ns"]) for op in once["gpu_ops"]]
-    assert [row[:2] for row in told[4:]] == [(31, "fusion_1")]
+    ops = [(op["stream"], op["name"], op["start_ns"]) for op in tables["gpu_ops"]]
+    assert ops[:4] == [(op["stream"], op["name"], op["start_ns"]) for op in once["gpu_ops"]]
+    assert [row[:2] for row in ops[4:]] == [(31, "fusion_1")]
     assert len(tables["host_slices"]) == len(once["host_slices"])
     counts = {row["defect"]: row["defect_count"] for row in tables["defects"]}
     assert counts == {"repeated-plane": 3, "duplicate-plane": 1, "command-buffer": 1}
@@ -303,9 +303,9 @@ def test_what_lies_behind_2_gib_of_a_compiled_program_is_read_in_place(tmp_path:
     large = read(file, tmp_path)
     assert defects(large) == defects(small)
     for table, key in (("gpu_ops", "op_id"), ("host_slices", "slice_id")):
-        told = [name for name in small[table][0] if not name.endswith("_id")]
-        assert [[row[name] for name in told] for row in large[table]] == [
-            [row[name] for name in told] for row in small[table]
+        columns = [name for name in small[table][0] if not name.endswith("_id")]
+        assert [[row[name] for name in columns] for row in large[table]] == [
+            [row[name] for name in columns] for row in small[table]
         ]
         assert {row[key] - other[key] for row, other in zip(large[table], small[table], strict=True)} == {
             file.stat().st_size - len(GOOD)
