@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+import traceanalyzer
+from traceanalyzer.attribution import tables
+from traceanalyzer.opening import attributing
 
 _SORTS = """
 import sys, time
@@ -31,3 +38,33 @@ def test_duckdb_keeps_no_memory_of_a_query_that_is_done_where_a_run_is_large() -
         for size in ("1000000", "100000000")
     ]
     assert held_mb[1] < held_mb[0] / 2
+
+
+def test_traces_too_large_to_be_attributed_side_by_side_are_attributed_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attribute = tables.attribute
+    running, most = [0], [0]
+    both_run = threading.Barrier(2)
+
+    def counted(*arguments: Any) -> tables.RankTables:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        if attributing._SLICES_AT_ONCE > 1:
+            both_run.wait(60)
+        made = attribute(*arguments)
+        running[0] -= 1
+        return made
+
+    monkeypatch.setattr(attributing, "attribute", counted)
+    samples = Path(__file__).parents[2] / "sample_traces"
+    ranks = [samples / job / "rank0.json.gz" for job in ("healthy", "launch_bound")]
+    found = []
+    for slices_at_once in (10**9, 1):
+        monkeypatch.setattr(attributing, "_SLICES_AT_ONCE", slices_at_once)
+        most[0] = 0
+        with traceanalyzer.open(ranks, store=tmp_path / str(slices_at_once), jobs=2) as run:
+            found.append((most[0], run.sql("FROM attribution.ledger_rows ORDER BY ALL").fetchall()))
+    (side_by_side, rows), (one_by_one, same_rows) = found
+    assert (side_by_side, one_by_one) == (2, 1)
+    assert rows == same_rows

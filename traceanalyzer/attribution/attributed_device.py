@@ -10,11 +10,10 @@ from typing import Self
 
 import duckdb
 import numpy as np
-import pyarrow.compute as pc
 from msgspec import Struct
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named, optional
+from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
 from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
@@ -71,26 +70,27 @@ class Blames(Struct, frozen=True):
             for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
         ]
         mine = (slices.op_id, slices.annotation_id, slices.python_id)
-        names = [
-            _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
-            for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
+        around = [
+            np.where(of_slice, _own_or_around(slices, slice_row, category, ids), rows_around)
+            for rows_around, ids, category in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
         ]
         is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
         bare = np.flatnonzero(is_bare)
-        annotation = np.full(len(rows), NO_ROW)
-        annotation[bare] = _annotations_at(device, rows[bare])
-        names[1] = pc.coalesce(names[1], _names(slices, annotation))
-        op_names = ops.name.take(optional(np.where(of_op, op_row, NO_ROW)))
+        around[1][bare] = _annotations_at(device, rows[bare])
+        op, annotation, python = (_names(slices, rows_around) for rows_around in around)
+        codes = np.where(of_op, len(slices.names) + ops.name.codes[op_row], NO_ROW)
+        if slices.count:
+            codes = np.where(of_slice, slices.name_code[slice_row], codes)
         event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
         if slices.count:
             event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
         return cls(
             event_id=event_id,
             kind=np.where(of_op, 1, np.where(of_slice, 0, NO_ROW)),
-            name=pc.coalesce(_names(slices, slice_row), op_names),
-            op=names[0],
-            annotation=names[1],
-            python=names[2],
+            name=named(codes, (*slices.names, *ops.name.names)),
+            op=op,
+            annotation=annotation,
+            python=python,
         )
 
 

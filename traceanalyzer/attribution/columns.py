@@ -124,7 +124,9 @@ def codes_of(texts: Any) -> tuple[Ints, list[str | None]]:
     """Return texts as numbers, and the text of each number; NULL has a number of its own."""
     if not len(texts):
         return np.zeros(0, np.int64), []
-    encoded = texts.combine_chunks().dictionary_encode("encode")
+    encoded = texts.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode("encode")
     indices = encoded.indices
     numbers = np.frombuffer(indices.buffers()[1], np.int32) if len(indices) else np.zeros(0, np.int32)
     return numbers[indices.offset : indices.offset + len(indices)].astype(np.int64), encoded.dictionary.to_pylist()

@@ -43,6 +43,7 @@ from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribu
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.finding import open_store
 from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
+from traceanalyzer.process import give_memory_back
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema import parquet_options
@@ -53,6 +54,9 @@ _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet
 _OF_WAITS = pa.schema(
     {"device": pa.int32(), "op_id": pa.int64(), "match_id": pa.int64(), "wait_ns": pa.int64(), "last_rank": pa.int32()}
 )
+
+# Attribution holds some 350 bytes a host slice of a trace: more slices at once would take more than half a gigabyte.
+_SLICES_AT_ONCE = 1_500_000
 
 
 @dataclass(frozen=True)
@@ -100,15 +104,25 @@ def in_threads(
             if found is not None:
                 return read_rank(found, trace_id)
             with connections.holding(trace_id) as connection:
-                return attribute(connection, trace_id, options, matched.waits)
+                tables = attribute(connection, trace_id, options, matched.waits)
+            if at_once == 1:
+                give_memory_back()
+            return tables
 
+        at_once = min(jobs, _at_once(traces))
         with (
             closing(OneTraceConnections(dict(enumerate(traces)), READS)) as connections,
-            ThreadPoolExecutor(jobs) as pool,
+            ThreadPoolExecutor(at_once) as pool,
         ):
             yield from pool.map(one, matched.trace_ids)
 
     return attributed
+
+
+def _at_once(traces: Sequence[StoredTrace]) -> int:
+    """Return how many of these traces are attributed side by side, so that memory does not grow with their size."""
+    most = max(pq.read_metadata(trace.folder / "host_slices.parquet").num_rows for trace in traces)
+    return max(1, _SLICES_AT_ONCE // max(1, most))
 
 
 def in_processes(

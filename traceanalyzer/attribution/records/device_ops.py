@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any, cast
 
 import duckdb
 import numpy as np
@@ -22,7 +23,6 @@ from traceanalyzer.attribution.columns import (
     Flags,
     Ints,
     NamedRows,
-    Texts,
     array_of,
     column,
     flag_column,
@@ -141,7 +141,6 @@ WHERE o.trace_id = $trace_id
   -- A loop or call of a TPU computes nothing itself: what it runs are operations, too.
   AND o.self_ns IS NULL
   AND NOT (o.kind = 'op' AND o.dur_ns = 0)  -- what takes no time delays nothing
-ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 
 _COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
@@ -177,7 +176,7 @@ class DeviceOps(Struct, frozen=True):
     launch_end: Ints
     launch_return: Ints  # later than launch_end where the call then waits for its kernel
     launch_name: NamedRows
-    name: Texts
+    name: NamedRows
     of_program: Flags  # operations of a TPU: one call starts a whole program, and they follow each other
     run: Ints  # run of a program; NO_ROW: not known
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
@@ -261,7 +260,7 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
         launch_end=column(table, "launch_end"),
         launch_return=column(table, "launch_end"),
         launch_name=NamedRows.of(table["launch_name"]),
-        name=table["name"].combine_chunks(),
+        name=NamedRows.of(table["name"]),
         of_program=of_program,
         run=column(table, "run_id"),
         match_id=np.full(table.num_rows, NO_ROW),
@@ -272,9 +271,21 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
     )
 
 
+def _in_order(table: pa.Table) -> pa.Table:
+    """Return ops by device, start, end and id, with each text held once: rows with texts take twice the memory."""
+    if not table.num_rows:
+        return table
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            texts = cast(Any, table[at].combine_chunks()).dictionary_encode("encode")
+            table = table.set_column(at, field.name, texts)
+    order = np.lexsort([column(table, name) for name in ("op_id", "end_ns", "start_ns", "device")])
+    return table.take(array_of(order, pa.int64()))
+
+
 def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[DeviceOps]:
     """Read the GPU work of a trace, one element per device."""
-    table = con.sql(_QUERY, params={"trace_id": trace_id}).to_arrow_table()
+    table = _in_order(con.sql(_QUERY, params={"trace_id": trace_id}).to_arrow_table())
     residence = load_residence(con, trace_id)
     devices = column(table, "device")
     numbers, first = np.unique(devices, return_index=True)

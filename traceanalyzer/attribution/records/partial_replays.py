@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, NamedRows
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.metrics import macro_files
 
@@ -115,7 +114,7 @@ def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) ->
     rows = rows[np.argsort(ops.launch_id[rows], kind="stable")]
     launches, first = np.unique(ops.launch_id[rows], return_index=True)
     of_launch = dict(zip(launches.tolist(), np.split(rows, first[1:]), strict=True))
-    names = NamedRows.of(pa.chunked_array([ops.name])).codes
+    names = ops.name.codes
     by_stream = {stream: np.flatnonzero(ops.stream == stream) for stream in np.unique(ops.stream[rows]).tolist()}
     done = int(ops.end.max())
     for launch, usual in usual_of.items():

@@ -17,11 +17,10 @@ from typing import Self
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, codes_of
+from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.records.host_slices import HostSlices
@@ -222,14 +221,13 @@ def recurring_steps(
     return [(f"repetition {i}", start, end) for i, (start, end) in enumerate(pairwise(edges))]
 
 
-def _launches(ops: DeviceOps) -> tuple[_LaunchSequence, list[str | None]]:
+def _launches(ops: DeviceOps) -> tuple[_LaunchSequence, tuple[str | None, ...]]:
     """Return the launches of a device, and the names of its ops."""
     rows = np.flatnonzero(ops.compute & ops.linked)
     _, first, brings = np.unique(ops.launch_id[rows], return_index=True, return_counts=True)
     order = np.argsort(ops.launch_start[rows[first]], kind="stable")
     rows, brings = rows[first][order], brings[order]
-    kernel, names = codes_of(pa.chunked_array([ops.name]))
-    kernel = kernel[rows]
+    kernel = ops.name.codes[rows]
     return (
         _LaunchSequence(
             kernel=kernel,
@@ -239,7 +237,7 @@ def _launches(ops: DeviceOps) -> tuple[_LaunchSequence, list[str | None]]:
             kernels_before=np.concatenate([[0], np.cumsum(brings)]),
             hashes=StretchHashes.of(kernel),
         ),
-        names,
+        ops.name.names,
     )
 
 
