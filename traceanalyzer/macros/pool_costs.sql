@@ -1,6 +1,6 @@
 -- Least bytes of pooling over two dimensions, from signatures as operator_costs reads them: the input once, and an element
 -- for each position of the window, with its place (8 bytes) where the largest one is kept. Windows that reach over the
--- border (ceil_mode) are unknown. Their operations do not count: `flops` is 0.
+-- border (ceil_mode) are unknown. Their operations do not count.
 CREATE OR REPLACE MACRO pool_costs(signatures) AS TABLE (
     WITH options AS (
         SELECT
@@ -35,9 +35,6 @@ CREATE OR REPLACE MACRO pool_costs(signatures) AS TABLE (
     )
     SELECT
         signature_id,
-        CAST(0 AS HUGEINT) AS flops,
-        CAST(0 AS HUGEINT) AS flops_unmasked,
-        CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             element_count(x) * x_bytes
             + element_count(x[:-3]) * window_counts[1] * window_counts[2] * (x_bytes + if(keeps_places, 8, 0))

@@ -1,7 +1,7 @@
 -- Least bytes of operators that reduce, order or sum up along dimensions, from signatures as operator_costs reads them:
 -- the input once, and what is left of it once. Which dimensions go is a text, such as `[0, -1]`, a number, or nothing for
 -- all of them. Places of elements have 8 bytes; sums of integers too. What was asked to be written to is the output.
--- Their operations do not count: `flops` is 0.
+-- Their operations do not count.
 CREATE OR REPLACE MACRO reduce_costs(signatures) AS TABLE (
     WITH read_inputs AS (
         SELECT
@@ -72,9 +72,6 @@ CREATE OR REPLACE MACRO reduce_costs(signatures) AS TABLE (
     )
     SELECT
         signature_id,
-        CAST(0 AS HUGEINT) AS flops,
-        CAST(0 AS HUGEINT) AS flops_unmasked,
-        CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             x_count * x_bytes
             + if(is_pair OR operator = 'aten::mse_loss', input_sizes[2], 0)

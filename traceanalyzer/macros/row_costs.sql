@@ -1,7 +1,7 @@
 -- Least bytes of operators that read or write rows which indices name, from signatures as operator_costs reads them: each
 -- row as often as it is named, an upper bound where indices repeat or stand for nothing, and the indices. Rotary
 -- embeddings read a row of sines and cosines a token, and change the first elements of each head, as many as such a row
--- has. Their operations do not count: `flops` is 0.
+-- has. Their operations do not count.
 CREATE OR REPLACE MACRO row_costs(signatures) AS TABLE (
     WITH shapes AS (
         SELECT
@@ -23,9 +23,6 @@ CREATE OR REPLACE MACRO row_costs(signatures) AS TABLE (
     )
     SELECT
         signature_id,
-        CAST(0 AS HUGEINT) AS flops,
-        CAST(0 AS HUGEINT) AS flops_unmasked,
-        CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             CASE
                 WHEN index_size = 0 AND dims[index_place + 1] = '[]' THEN NULL

@@ -1,7 +1,7 @@
 -- Least bytes of operators that read and write tensors of their inputs' sizes, from signatures as operator_costs reads
 -- them: the inputs that operator_models says it reads, and those whose size its outputs have. Weight and bias that are not
 -- given have no bytes; of gradients those that the mask asks for count. `stored_bytes` counts a dimension of what is read
--- that was expanded (stride 0) once. Their operations do not count: `flops` is 0.
+-- that was expanded (stride 0) once. Their operations do not count.
 CREATE OR REPLACE MACRO tensor_costs(signatures) AS TABLE (
     WITH placed AS (
         SELECT
@@ -32,9 +32,6 @@ CREATE OR REPLACE MACRO tensor_costs(signatures) AS TABLE (
     )
     SELECT
         signature_id,
-        CAST(0 AS HUGEINT) AS flops,
-        CAST(0 AS HUGEINT) AS flops_unmasked,
-        CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             CASE
                 WHEN type_bytes[write_places[1] + 1] IS NOT NULL

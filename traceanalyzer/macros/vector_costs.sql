@@ -1,6 +1,6 @@
 -- Least bytes of element-wise operators and of softmax, from signatures as operator_costs reads them: each input once, at
 -- its own size, and the output once, broadcast. `stored_bytes` counts a dimension that was expanded (stride 0) once, for
--- memory holds it once. Their operations do not count: `flops` is 0.
+-- memory holds it once. Their operations do not count.
 CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
     WITH placed AS (
         SELECT
@@ -103,9 +103,6 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
     )
     SELECT
         signature_id,
-        CAST(0 AS HUGEINT) AS flops,
-        CAST(0 AS HUGEINT) AS flops_unmasked,
-        CAST(0 AS HUGEINT) AS once_flops,
         -- A tensor that is changed in place is an input already: it is read and written.
         CAST(input_size + output_size AS HUGEINT) AS size_bytes,
         CAST(size_bytes - list_sum([input.expanded FOR input IN inputs]) AS HUGEINT) AS stored_bytes

@@ -148,15 +148,18 @@ costs AS MATERIALIZED (
     UNION ALL BY NAME
     SELECT * FROM attention_costs('signatures')
     UNION ALL BY NAME
-    SELECT * FROM vector_costs('signatures')
-    UNION ALL BY NAME
-    SELECT * FROM tensor_costs('signatures')
-    UNION ALL BY NAME
-    SELECT * FROM reduce_costs('signatures')
-    UNION ALL BY NAME
-    SELECT * FROM pool_costs('signatures')
-    UNION ALL BY NAME
-    SELECT * FROM row_costs('signatures')
+    SELECT *, 0::HUGEINT AS flops, 0::HUGEINT AS flops_unmasked, 0::HUGEINT AS once_flops
+    FROM (
+        FROM vector_costs('signatures')
+        UNION ALL
+        FROM tensor_costs('signatures')
+        UNION ALL
+        FROM reduce_costs('signatures')
+        UNION ALL
+        FROM pool_costs('signatures')
+        UNION ALL
+        FROM row_costs('signatures')
+    )
 ),
 -- Of nested wrappers and backward nodes, the outermost.
 enclosing AS (

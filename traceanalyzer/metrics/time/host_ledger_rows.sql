@@ -175,45 +175,31 @@ bounds AS (
     SELECT trace_id, what, unnest([start_ns, end_ns]) AS at_ns, unnest([1, -1]) AS opened
     FROM intervals
 ),
-instants AS (
-    SELECT
-        trace_id, at_ns,
-        sum(opened) FILTER (WHERE what = 'window') AS window_opened,
-        sum(opened) FILTER (WHERE what = 'loader') AS loader_opened,
-        sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
-        sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
-        sum(opened) FILTER (WHERE what = 'callback') AS callback_opened,
-        sum(opened) FILTER (WHERE what = 'callback elsewhere') AS callback_elsewhere_opened,
-        sum(opened) FILTER (WHERE what = 'op') AS op_opened,
-        sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
-        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened,
-        sum(opened) FILTER (WHERE what IN ('call', 'function')) AS call_opened,
-        sum(opened) FILTER (WHERE what = 'function') AS function_opened,
-        sum(opened) FILTER (WHERE what = 'loader elsewhere') AS loader_elsewhere_opened,
-        sum(opened) FILTER (WHERE what = 'compile elsewhere') AS compile_elsewhere_opened
-    FROM bounds
-    GROUP BY trace_id, at_ns
-),
 stretches AS (
     SELECT
         trace_id, at_ns AS start_ns,
         lead(at_ns) OVER later - at_ns AS dur_ns,
-        coalesce(sum(window_opened) OVER later > 0, FALSE) AS kept,
+        coalesce(sum(sum(opened) FILTER (WHERE what = 'window')) OVER later > 0, FALSE) AS kept,
         CASE
-            WHEN sum(loader_opened) OVER later > 0 THEN 'host.dataloader'
-            WHEN sum(compile_opened) OVER later > 0 THEN 'host.compile'
-            WHEN sum(comm_opened) OVER later > 0 THEN 'host.comm_cpu'
-            WHEN sum(callback_opened) OVER later > 0 THEN 'host.python'
-            WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
-            WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
-            WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
-            WHEN sum(call_opened) OVER later > 0 AND sum(loader_elsewhere_opened) OVER later > 0 THEN 'host.dataloader'
-            WHEN sum(call_opened) OVER later > 0 AND sum(compile_elsewhere_opened) OVER later > 0 THEN 'host.compile'
-            WHEN sum(callback_elsewhere_opened) OVER later > 0 THEN 'host.python'
-            WHEN sum(function_opened) OVER later > 0 THEN 'host.op'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'loader')) OVER later > 0 THEN 'host.dataloader'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'compile')) OVER later > 0 THEN 'host.compile'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'comm')) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'callback')) OVER later > 0 THEN 'host.python'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'op')) OVER later > 0 THEN 'host.op'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'exchange')) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'elsewhere')) OVER later > 0 THEN 'host.op'
+            WHEN sum(sum(opened) FILTER (WHERE what IN ('call', 'function'))) OVER later > 0
+             AND sum(sum(opened) FILTER (WHERE what = 'loader elsewhere')) OVER later > 0
+            THEN 'host.dataloader'
+            WHEN sum(sum(opened) FILTER (WHERE what IN ('call', 'function'))) OVER later > 0
+             AND sum(sum(opened) FILTER (WHERE what = 'compile elsewhere')) OVER later > 0
+            THEN 'host.compile'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'callback elsewhere')) OVER later > 0 THEN 'host.python'
+            WHEN sum(sum(opened) FILTER (WHERE what = 'function')) OVER later > 0 THEN 'host.op'
             ELSE 'host.python'
         END AS bucket
-    FROM instants
+    FROM bounds
+    GROUP BY trace_id, at_ns
     WINDOW later AS (PARTITION BY trace_id ORDER BY at_ns)
 ),
 totals AS (
