@@ -10,29 +10,21 @@ from os.path import commonpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceanalyzer.discovery.finding import discover, find_sources, ingesters
-from traceanalyzer.discovery.naming import is_ncu_report, natural_key, ranks_from_names
+from traceanalyzer.discovery.finding import discover as discover
+from traceanalyzer.discovery.finding import find_sources as find_sources
+from traceanalyzer.discovery.finding import ingesters as ingesters
+from traceanalyzer.discovery.naming import is_ncu_report
+from traceanalyzer.discovery.naming import natural_key as natural_key
+from traceanalyzer.discovery.naming import ranks_from_names as ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester, NcuReportIngester
-from traceanalyzer.ingest.trace_events.stream import read_head
+from traceanalyzer.ingest.trace_events.stream import read_head as read_head
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
-
-__all__ = [
-    "RunSources",
-    "discover",
-    "find_run",
-    "find_sources",
-    "ingesters",
-    "natural_key",
-    "ranks_from_names",
-    "read_head",
-    "with_ncu_tables",
-]
 
 
 @dataclass(frozen=True)

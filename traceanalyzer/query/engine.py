@@ -18,7 +18,8 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.metrics import CAPTURED_TABLES, metrics, metrics_in_order, sources_in, with_those_below
+from traceanalyzer.metrics import CAPTURED_TABLES, metrics_in_order, sources_in, with_those_below
+from traceanalyzer.metrics import metrics as metrics
 from traceanalyzer.process import give_memory_back, interrupted_after
 from traceanalyzer.query.canonical import (
     connect_canonical,
@@ -32,13 +33,14 @@ from traceanalyzer.query.canonical import (
 from traceanalyzer.query.empty import (
     add_macros,
     add_pass_through,
-    connect_empty,
-    define_metric,
     define_not_computed,
     define_without_rows,
     metric_views,
 )
-from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
+from traceanalyzer.query.empty import connect_empty as connect_empty
+from traceanalyzer.query.empty import define_metric as define_metric
+from traceanalyzer.schema import TableSchema, canonical_tables
+from traceanalyzer.schema import derived_tables as derived_tables
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.text.visible import literal
 
@@ -84,26 +86,6 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
         connection.execute(f"DROP TABLE {name}")
     return found
 
-
-__all__ = [
-    "add_attribution",
-    "add_macros",
-    "compute_derived",
-    "compute_once",
-    "computed_once",
-    "connect",
-    "connect_empty",
-    "connect_tables",
-    "connect_unattributed",
-    "define_metric",
-    "derive",
-    "derived_tables",
-    "fill",
-    "metrics",
-    "named_in",
-    "shared_metrics",
-    "undone",
-]
 
 # By the clock. The longest metric of a gigabyte takes a tenth of it.
 METRIC_LIMIT_S = 120.0
