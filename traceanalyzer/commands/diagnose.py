@@ -23,7 +23,7 @@ from traceanalyzer.commands.opening import (
     with_options,
 )
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
-from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Opening
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.brief import brief_lines
@@ -31,7 +31,6 @@ from traceanalyzer.text.visible import become_utf8, visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
-    from traceanalyzer.diagnosis import Diagnosis, Opening
     from traceanalyzer.report.diagnosis_blocks import Selection
     from traceanalyzer.run import Run
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.ingest import Progress, Source
     from traceanalyzer.opening.planning import ClusterAddress
-    from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
 
 # Shorter commands need no explanation, and a bar that flashes by is noise.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,12 +17,9 @@ from traceanalyzer.commands.opening import (
     trust_option,
 )
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
+from traceanalyzer.remote.location import Location
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import one_line, visible, visible_lines
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
-
 
 FORMATS = (*formats.RENDERERS, "json")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,12 +19,10 @@ from traceanalyzer.commands.opening import (
     step_pattern_option,
 )
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.remote.location import Location
 from traceanalyzer.report.inventory import query
 from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import counted
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
 
 
 @click.command()

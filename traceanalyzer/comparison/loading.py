@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traceanalyzer.comparison import summary
 from traceanalyzer.comparison.comparing import Diff, compare
@@ -22,11 +22,6 @@ from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
 from traceanalyzer.query import engine
 from traceanalyzer.run import Run, open_run
 from traceanalyzer.version import __version__
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.run import Run
-
 
 _WARNING = SEVERITIES.index("warning")
 _WARM_UP_FROM = 4  # of so many marked steps, the first is warm-up, as on devices

@@ -10,21 +10,18 @@ import datetime
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis
+from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Opening
 from traceanalyzer.opening.finding import FoundRun
 from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules import builtin_folder, rule_files
+from traceanalyzer.settings.settings import Settings
 from traceanalyzer.store.inputs import StoredTrace, engine_key
 from traceanalyzer.store.store import MATCHED, Store
-
-if TYPE_CHECKING:
-    from traceanalyzer.diagnosis import Opening
-    from traceanalyzer.settings.settings import Settings
 
 
 def derived_place(

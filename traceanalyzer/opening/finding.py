@@ -9,22 +9,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
-from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, spooled
+from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, RemoteRun, spooled
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import RunRequest
 from traceanalyzer.remote.location import Location, run_input
+from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import keyed_hash
-
-if TYPE_CHECKING:
-    from traceanalyzer.discovery.remote_finding import RemoteRun
-    from traceanalyzer.remote.remote_object import RemoteObject
 
 
 def list_objects(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import RunRequest, ignore
@@ -23,11 +23,8 @@ from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
+from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store.inputs import stamp_of
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.remote_object import RemoteObject
-
 
 # Files of a JSON trace, of what attribution says of one trace, and of a whole run; each with its done.json.
 _TRACE_FILES, _RANK_FILES, _DERIVED_FILES, _MATCHED_FILES = 19, 9, 14, 5

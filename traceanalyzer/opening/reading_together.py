@@ -8,17 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.trace_events import TraceEventIngester, ingest_together
 from traceanalyzer.opening.finding import check_name
+from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store.inputs import stamp_of
 from traceanalyzer.store.store import Store
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.remote_object import RemoteObject
 
 # Small traces are read together, from so many on: planning queries takes as long as reading megabytes.
 _SMALL_BYTES, _TOGETHER_BYTES = 4 * 2**20, 32 * 2**20

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.attribution.replay.what_if import Answer
     from traceanalyzer.comparison.comparing import Diff
-    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.display import OpenTables
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store import writing
 from traceanalyzer.store.shared_store import SharedStore
 from traceanalyzer.store.store import Store
-
-if TYPE_CHECKING:
-    from traceanalyzer.remote.location import Location
-    from traceanalyzer.remote.remote_object import RemoteObject
 
 # Files by which the traces of a folder are known: their ranks, and their names in an archive.
 _ON_CARD = re.compile(r"members\.json|[^/]+/traces\.parquet")

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.diagnosis import LeftOut
 from traceanalyzer.diagnosis.flops import FlopsUse, flops_uses_in
 from traceanalyzer.text.visible import redacted
 from traceanalyzer.text.words import counted, percent, ranges
@@ -18,8 +19,6 @@ from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
     import duckdb
-
-    from traceanalyzer.diagnosis import LeftOut
 
 
 Row = dict[str, Any]

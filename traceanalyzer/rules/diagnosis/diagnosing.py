@@ -17,12 +17,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import duckdb
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
 from traceanalyzer.diagnosis import Diagnosis, Opening
 from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
@@ -51,9 +50,6 @@ from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
-
-if TYPE_CHECKING:
-    from traceanalyzer.attribution.replay.bounds import ScansOf
 
 ALL_OR_USUAL = Opening()
 

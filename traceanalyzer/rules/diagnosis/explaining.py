@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little, measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces, read_places
@@ -20,9 +20,6 @@ from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, EXPLANATION, FIRED, QUALITY, ParamValue, Rule
-
-if TYPE_CHECKING:
-    from traceanalyzer.attribution.replay.bounds import ScansOf
 
 
 class Seen(Struct, frozen=True):

@@ -8,12 +8,12 @@ abstain; a warning lowers their confidence, and so does a saving of which little
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import duckdb
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
@@ -39,9 +39,6 @@ from traceanalyzer.rules.rule_file.model import (
     render,
 )
 from traceanalyzer.text.words import lower_first
-
-if TYPE_CHECKING:
-    from traceanalyzer.attribution.replay.bounds import Bounds
 
 BLOCKER = "blocker"
 # The highest confidence of a finding where a quality rule fired with this severity on its trace.

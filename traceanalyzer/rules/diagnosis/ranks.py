@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -28,7 +28,8 @@ from traceanalyzer.diagnosis import (
     StandsOut,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.removals import Device
 from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import (
@@ -40,12 +41,6 @@ from traceanalyzer.rules.fix_plan.fix_order import (
     waiting_for_fixes,
 )
 from traceanalyzer.rules.rule_file.model import FIRED
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from traceanalyzer.rules.evaluation.places import RunPlaces
-    from traceanalyzer.rules.evaluation.removals import Device
 
 
 def join_ranks(context: PlanContext, verdicts: Sequence[Verdict], evaluate: Reevaluate) -> list[Verdict]:
