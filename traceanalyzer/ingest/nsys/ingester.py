@@ -44,6 +44,17 @@ from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 _HOST_RELATIONS = ("runtime", "osrt")
 _LONGEST_WORK_NS = 3_600 * 10**9
 # Machine-wide samples can be many: written straight to the file.
+# What is neither host slice nor GPU work, but for counters.
+_TABLES: tuple[str, ...] = (
+    "threads",
+    "devices",
+    "contexts",
+    "async_slices",
+    "instants",
+    "memory_events",
+    "managed_memory",
+)
+_TABLES += ("event_args", "process_output", "cpu_samples")
 _SAMPLES = ("gpu_metric", "nic_metric", "ib_switch_metric", "eth_switch_metric")
 
 
@@ -279,38 +290,16 @@ class Export:
         """Write what is neither host slice nor GPU work."""
         self._enter(index)
         stage, sink, scopes = self._stage, self._sinks[index], self._processes.scopes
-        own = {
-            thread: number
-            for thread, number in self._threads.numbers.items()
-            if self._sink_of(thread & PROCESS_MASK)[0] == index
-        }
-        stage.put(
-            "thread_numbers",
-            pa.schema([("thread", pa.int64()), ("thread_id", pa.int64())]),
-            iter(
-                [
-                    pa.record_batch(
-                        {"thread": pa.array(own.keys(), pa.int64()), "thread_id": pa.array(own.values(), pa.int64())}
-                    )
-                ]
-            ),
-        )
+        numbered = self._threads.numbers
+        own = [thread for thread in numbered if self._sink_of(thread & PROCESS_MASK)[0] == index]
+        rows = {"thread": own, "thread_id": [numbered[thread] for thread in own]}
+        numbers = pa.schema([("thread", pa.int64()), ("thread_id", pa.int64())])
+        stage.put("thread_numbers", numbers, iter([pa.RecordBatch.from_pydict(rows, numbers)]))
         has_counters = index == 0 and any(stage.has_rows(relation) for relation in _SAMPLES)
-        for table in (
-            "threads",
-            "devices",
-            "contexts",
-            "syncs",
-            "async_slices",
-            "instants",
-            "memory_events",
-            "managed_memory",
-            "event_args",
-            "process_output",
-            "cpu_samples",
-        ):
-            if table != "syncs":
-                self._append(sink, table)
+        for table in _TABLES:
+            found = stage.connection.sql(sql(table)).to_arrow_table()
+            if found.num_rows:
+                sink.append(table, found)
         if has_counters:
             stage.stream("gpu_metric")
             stage.stream("nic_metric")
@@ -320,11 +309,6 @@ class Export:
         sink.append("metadata", metadata_rows(facts, self._source, rank.source if rank else None))
         sink.append("traces", self._trace_row(index, facts, rank))
         sink.append("defects", self._defects.table())
-
-    def _append(self, sink: TraceSink, table: str) -> None:
-        rows = self._stage.connection.sql(sql(table)).to_arrow_table()
-        if rows.num_rows:
-            sink.append(table, rows)
 
     def _trace_row(self, index: int, facts: ExportFacts, rank: Rank | None) -> pa.Table:
         sink = self._sinks[index]
