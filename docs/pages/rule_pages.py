@@ -5,8 +5,16 @@ from __future__ import annotations
 from pages.example_finding import example_of
 from pages.markdown import code_block, paragraphs, prose, table
 from traceanalyzer.rules import builtin_folder
-from traceanalyzer.rules.rule_file.model import EXPLANATION, FINDING, QUALITY, Rule, RuleFix
-from traceanalyzer.rules.rule_file.page import RulePage, rule_page
+from traceanalyzer.rules.rule_file.model import (
+    CLEAR,
+    EXPLANATION,
+    FINDING,
+    QUALITY,
+    SCOPE_WORDS,
+    Rule,
+    RuleFix,
+    flowing,
+)
 from traceanalyzer.rules.rule_set.loading import load_rules
 
 _LONG_CONDITION = 160
@@ -41,16 +49,16 @@ def _index(rules: list[Rule]) -> str:
 
 
 def _page(rule: Rule, rules: dict[str, Rule]) -> str:
-    page, example = rule_page(rule), example_of(rule, rules)
+    example = example_of(rule, rules)
     parts = [
         f"# {prose(rule.title)}\n",
-        f"`{rule.id}` · {_facts(page)}\n",
-        paragraphs(page.why) if page.why else "",
+        f"`{rule.id}` · {_facts(rule)}\n",
+        paragraphs(flowing(rule.why)) if rule.why else "",
         "## When it fires\n",
         code_block(rule.when, "sql"),
-        _relations(page, rules),
+        _relations(rule, rules),
         "## When it is silent\n",
-        "".join(f"- {line}\n" for line in _silent(page)),
+        "".join(f"- {line}\n" for line in _silent(rule)),
         "## Example\n",
         f"From its test “{example.test}”:\n",
         example.text,
@@ -59,7 +67,9 @@ def _page(rule: Rule, rules: dict[str, Rule]) -> str:
         parts += ["## Fixes\n", *map(_fix, rule.fixes)]
     if rule.params:
         parts += ["## Parameters\n", f"`--set {rule.id}.NAME=VALUE` or [the project's settings](../settings.md).\n"]
-        rows = [(f"`{item.name}`", f"`{item.default}`", item.unit or "—", prose(item.why)) for item in page.params]
+        rows = [
+            (f"`{item.name}`", f"`{item.default}`", item.unit or "—", prose(item.why)) for item in rule.params.values()
+        ]
         parts.append(table(("name", "default", "unit", "why"), rows))
     parts += [
         "## See also\n",
@@ -69,42 +79,44 @@ def _page(rule: Rule, rules: dict[str, Rule]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _facts(page: RulePage) -> str:
-    severity = page.severity if len(page.severity.split()) < 6 else "by its values"
-    facts = [page.kind, *([] if page.kind == QUALITY else [f"looks at {page.scope}"])]
-    facts += [] if page.kind == EXPLANATION else [f"severity {severity}"]
-    return " · ".join([*facts, f"{page.confidence} confidence at most"])
+def _facts(rule: Rule) -> str:
+    severity = rule.severity_words if len(rule.severity_words.split()) < 6 else "by its values"
+    facts = [rule.kind, *([] if rule.kind == QUALITY else [f"looks at {SCOPE_WORDS[rule.scope]}"])]
+    facts += [] if rule.kind == EXPLANATION else [f"severity {severity}"]
+    return " · ".join([*facts, f"{rule.confidence} confidence at most"])
 
 
-def _relations(page: RulePage, rules: dict[str, Rule]) -> str:
-    lines = [f"It needs {', '.join(f'`{need}`' for need in page.requires) or 'nothing special'} in the trace."]
-    if page.claims != "none":
-        lines.append(_claims(page))
-    if page.attaches_to:
-        lines.append(f"It explains {_links(page.attaches_to, rules)}.")
-    if page.refines:
-        lines.append(f"It is a special case of {_links(page.refines, rules)}, and takes its part of their time first.")
+def _relations(rule: Rule, rules: dict[str, Rule]) -> str:
+    lines = [f"It needs {', '.join(f'`{need}`' for need in rule.requires) or 'nothing special'} in the trace."]
+    if rule.claims_words != "none":
+        lines.append(_claims(rule))
+    if rule.attaches_to:
+        lines.append(f"It explains {_links(rule.attaches_to, rules)}.")
+    if rule.refines:
+        lines.append(f"It is a special case of {_links(rule.refines, rules)}, and takes its part of their time first.")
     return " ".join(lines) + "\n"
 
 
-def _claims(page: RulePage) -> str:
+def _claims(rule: Rule) -> str:
     """Say what time a rule claims; a condition of many lines is better read in the rule's file."""
-    claimed, _, condition = page.claims.partition(" where ")
+    claimed, _, condition = rule.claims_words.partition(" where ")
     if len(condition) > _LONG_CONDITION:
         return f"It claims a part of the time of `{claimed}`: the condition is in the rule's file."
-    return f"It claims the time of `{page.claims}`."
+    return f"It claims the time of `{rule.claims_words}`."
 
 
 def _links(names: tuple[str, ...], rules: dict[str, Rule]) -> str:
     return ", ".join(f"[`{name}`]({name}.md)" if name in rules else f"`{name}`" for name in names)
 
 
-def _silent(page: RulePage) -> list[str]:
-    lines = [f"It abstains (`{reason}`) where `{condition}`." for reason, condition in page.abstains]
-    lines += [f"Its confidence falls to {prose(meaning)}, where `{condition}`." for meaning, condition in page.lowered]
-    return [*lines, *(f"Tested: {prose(name)}." for name in page.stays_silent)] or [
-        "Where its condition does not hold."
+def _silent(rule: Rule) -> list[str]:
+    lines = [f"It abstains (`{item.reason}`) where `{flowing(item.when)}`." for item in rule.abstain]
+    lines += [
+        f"Its confidence falls to {prose(f'{item.to}: {item.because}')}, where `{flowing(item.when)}`."
+        for item in rule.lower
     ]
+    silent = [test.name for test in rule.tests if test.expect["state"] == CLEAR]
+    return [*lines, *(f"Tested: {prose(name)}." for name in silent)] or ["Where its condition does not hold."]
 
 
 def _fix(fix: RuleFix) -> str:

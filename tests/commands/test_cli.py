@@ -349,14 +349,13 @@ def test_a_metric_is_shown_with_its_summary_once_and_its_lists_line_by_line(caps
 def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     from traceanalyzer.report import formats
     from traceanalyzer.report.screens import rule as rule_report
-    from traceanalyzer.rules.rule_file.page import rule_page
     from traceanalyzer.rules.rule_set.loading import load_rules
 
     assert main(["rules", "list"]) == 0
     listed = capsys.readouterr().out
     for rule in load_rules():
         assert rule.id in listed
-        formats.render(rule_report.sections(rule_page(rule), rule.select), "terminal", sys.stdout)
+        formats.render(rule_report.sections(rule), "terminal", sys.stdout)
         assert rule.title in " ".join(capsys.readouterr().out.split())
     assert main(["rules", "show", rule.id]) == 0
 

@@ -86,11 +86,10 @@ def list_rules(paths: tuple[Path, ...]) -> None:
 def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
     """Show what a rule finds, under which conditions and parameters, and how to fix it."""
     from traceanalyzer.report.screens import rule as report
-    from traceanalyzer.rules.rule_file.page import rule_page
     from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 
     rule = rule_called(rule_id, load_rules(paths))
-    formats.render(report.sections(rule_page(rule), rule.select), "terminal", sys.stdout)
+    formats.render(report.sections(rule), "terminal", sys.stdout)
 
 
 @rules.command("explain")

@@ -201,14 +201,12 @@ class Answers:
     def rules(self, rule: str | None = None, run: str | None = None) -> str:
         """List every rule; with `rule`, what it finds and how to fix it; with `run` too, why it fires there or not."""
         from traceanalyzer.report.screens import rule as report
-        from traceanalyzer.rules.rule_file.page import rule_page
         from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 
         if rule is None:
             return _page(report.list_sections(load_rules()))
         if run is None:
-            found = rule_called(rule, load_rules())
-            return _page(report.sections(rule_page(found), found.select))
+            return _page(report.sections(rule_called(rule, load_rules())))
         with self._opened(run) as (opened, notes):
             return bounded(notes + _rendered(report.explanation_sections(opened.explain(rule)), "markdown"))
 

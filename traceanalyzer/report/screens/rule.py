@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
 from traceanalyzer.rules import builtin_folder
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
-from traceanalyzer.rules.rule_file.model import EXPERIMENTAL, Rule
-from traceanalyzer.rules.rule_file.page import RulePage
+from traceanalyzer.rules.rule_file.model import CLEAR, EXPERIMENTAL, SCOPE_WORDS, Rule, flowing
 from traceanalyzer.text.words import confidence_words
 
 # What is longer is a condition, and has a line of its own.
@@ -33,51 +31,52 @@ def list_sections(rules: Sequence[Rule]) -> list[Section]:
     return [*listed, Section((Paragraph(hint, role="dim"),))]
 
 
-def sections(rule: RulePage, select: str) -> list[Section]:
-    """Return the page of a rule; `select` is the query that its condition is over."""
-    is_by_row = not rule.attaches_to and len(rule.severity) > LONGEST_SEVERITY
-    severity = f"severity {'by its values' if is_by_row else rule.severity}"
+def sections(rule: Rule) -> list[Section]:
+    """Return the page of a rule."""
+    is_by_row = not rule.attaches_to and len(rule.severity_words) > LONGEST_SEVERITY
+    severity = f"severity {'by its values' if is_by_row else rule.severity_words}"
     facts = [rule.kind, *([] if rule.attaches_to else [severity]), f"{rule.confidence} confidence at most"]
     facts += [rule.status] if rule.status == EXPERIMENTAL else []
     heading = Heading(rule.id, tuple(Text(fact, "dim") for fact in facts))
     return [
         Section((heading, Paragraph(rule.title, role="strong"))),
-        *([Section((Paragraph(rule.why),))] if rule.why else []),
+        *([Section((Paragraph(flowing(rule.why)),))] if rule.why else []),
         Section(tuple(_scope(rule))),
         Section(tuple(_conditions(rule, is_by_row=is_by_row))),
         *_params(rule),
         *(Section((_fix(fix.text, fix.code, fix.lang),)) for fix in rule.fixes),
-        Section((Code(select, "sql"),), Heading("Query")),
+        Section((Code(rule.select, "sql"),), Heading("Query")),
         Section((*map(Link, rule.references), Link(_place(rule)))),
     ]
 
 
-def _scope(rule: RulePage) -> list[Block]:
-    lines = [("says", rule.example), ("requires", ", ".join(rule.requires) or "nothing")]
+def _scope(rule: Rule) -> list[Block]:
+    lines = [("says", flowing(rule.message)), ("requires", ", ".join(rule.requires) or "nothing")]
     if rule.kind != "quality":
-        lines.append(("looks at", rule.scope))
-    lines.append(("explains", ", ".join(rule.attaches_to)) if rule.attaches_to else ("claims", rule.claims))
+        lines.append(("looks at", SCOPE_WORDS[rule.scope]))
+    lines.append(("explains", ", ".join(rule.attaches_to)) if rule.attaches_to else ("claims", rule.claims_words))
     if rule.refines:
         lines.append(("refines", ", ".join(rule.refines)))
     return _lines(lines)
 
 
-def _conditions(rule: RulePage, *, is_by_row: bool) -> list[Block]:
-    lines = [("fires when", rule.when)]
-    lines += [("abstains when", f"{condition}  ({reason})") for reason, condition in rule.abstains]
+def _conditions(rule: Rule, *, is_by_row: bool) -> list[Block]:
+    lines = [("fires when", flowing(rule.when))]
+    lines += [("abstains when", f"{flowing(item.when)}  ({item.reason})") for item in rule.abstain]
     lines += [("severity", rule.severity)] if is_by_row else []
-    lines += [("lowers confidence when", f"{condition}  ({meaning})") for meaning, condition in rule.lowered]
-    lines += [("tested", name) for name in rule.stays_silent]
+    lines += [("lowers confidence when", f"{flowing(i.when)}  ({i.to}: {i.because})") for i in rule.lower]
+    lines += [("tested", test.name) for test in rule.tests if test.expect["state"] == CLEAR]
     return [Paragraph(text, label=_label(name)) for name, text in lines]
 
 
-def _params(rule: RulePage) -> list[Section]:
+def _params(rule: Rule) -> list[Section]:
     if not rule.params:
         return []
-    names = max(len(param.name) for param in rule.params)
-    values = max(len(str(param.default)) for param in rule.params)
+    params, names = rule.params.values(), max(map(len, rule.params))
+    values = max(len(str(param.default)) for param in params)
     lines = [
-        Paragraph(param.why, label=Text(f"{param.name:<{names}}  {param.default!s:<{values}}")) for param in rule.params
+        Paragraph(param.why, label=Text(f"{param.name:<{names}}  {param.default!s:<{values}}"))
+        for param in rule.params.values()
     ]
     return [Section(tuple(lines), Heading("Parameters", (Text(f"--set {rule.id}.NAME=VALUE", "dim"),)))]
 
@@ -95,10 +94,10 @@ def _label(words: str, width: int = 0) -> Text:
     return Text(f"{words:<{width}}", "label")
 
 
-def _place(rule: RulePage) -> str:
+def _place(rule: Rule) -> str:
     """Say where the rule's file is: of one that ships with the package, below the folder of them."""
-    path = Path(rule.path)
-    return f"rules/{path.relative_to(builtin_folder())}" if path.is_relative_to(builtin_folder()) else rule.path
+    shipped = rule.path.is_relative_to(builtin_folder())
+    return f"rules/{rule.path.relative_to(builtin_folder())}" if shipped else str(rule.path)
 
 
 _ROLES = {"fired": "bad", "clear": "good", "abstained": "caution"}

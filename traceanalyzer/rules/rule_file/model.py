@@ -24,6 +24,13 @@ EXPLANATION = "explanation"
 KINDS = (FINDING, QUALITY, EXPLANATION)
 FINDINGS = "findings"
 DEVICE, RUN, HOST, TRACE = SCOPES = ("device", "run", "host", "trace")
+# What a rule looks at.
+SCOPE_WORDS = {
+    DEVICE: "each device",
+    RUN: "each rank against the others",
+    HOST: "each trace of a run without GPU work",
+    TRACE: "each trace",
+}
 AUTO = "auto"
 CLAIMED = "claimed"
 EFFORTS = ("recording", "one-line", "config", "code", "redesign")
@@ -33,6 +40,11 @@ CONFIDENCES = ("low", "medium", "high")
 FIRED, CLEAR, ABSTAINED = STATES = ("fired", "clear", "abstained")
 
 ParamValue = int | float | str | bool
+
+
+def flowing(text: str) -> str:
+    """Return a text without the line breaks that its file has for readers."""
+    return " ".join(text.split())
 
 
 @dataclass(frozen=True)
@@ -197,6 +209,19 @@ class Rule:
         """Whether the rule's select works out itself what a fix saves, instead of the replay."""
         return not self.claims.is_empty and not self.removes and self.op_saving is None
 
+    @property
+    def severity_words(self) -> str:
+        """How severe what it finds is, or on what that depends."""
+        return "from what it can save" if self.severity == AUTO else self.severity
+
+    @property
+    def claims_words(self) -> str:
+        """What time a finding of it may own."""
+        if self.claims.compute_ops is not None:
+            return f"kernels where {flowing(self.claims.compute_ops)}"
+        where = "" if self.claims.where is None else f" where {flowing(self.claims.where)}"
+        return ", ".join(self.claims.causes) + where if self.claims.causes else "none"
+
     def line(self, key: str) -> int:
         """Return the line of a key, or of the nearest key above it."""
         while key not in self.lines and "." in key:
@@ -240,7 +265,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         text.append(literal)
         if name is not None:
             text.append(format_value(values[name], spec or ""))
-    return " ".join("".join(text).split())
+    return flowing("".join(text))
 
 
 def with_name(text: str, word: str, name: str) -> str:

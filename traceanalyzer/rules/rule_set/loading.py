@@ -220,22 +220,10 @@ def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
 
 
 def _unused_params(rule: Rule) -> list[Mistake]:
-    texts = [
-        rule.select,
-        rule.when,
-        rule.op_saving,
-        rule.clear_without,
-        rule.claims.where,
-        rule.claims.compute_ops,
-        rule.severity,
-    ]
-    texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
-    texts += [item.when for item in rule.fixes]
-    texts += [item.select for item in rule.evidence]
     if not rule.when or not rule.message:
         # What is missing may be where it is to be used.
         return []
-    sql = "\n".join(code(text) for text in texts if text)
+    sql = code(rule.sql)
     used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
     return [
         Mistake(rule.path, rule.line(f"params.{name}"), f"the parameter '{name}' is not used", "delete it, or use it")
