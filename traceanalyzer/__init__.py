@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.display import show_with
 from traceanalyzer.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     open = open_run
 
 __all__ = ["Diagnosis", "Run", "TraceAnalyzerError", "charts", "diff", "open", "open_run"]
-
-show_with("traceanalyzer.report.results")
 
 _MODULES = {
     "Diagnosis": "traceanalyzer.diagnosis",

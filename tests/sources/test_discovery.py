@@ -11,7 +11,7 @@ import pytest
 from trace_event_tables import events, slice_text
 
 import traceanalyzer
-from traceanalyzer.discovery import find_sources, natural_key, ranks_from_names
+from traceanalyzer.discovery import discover, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 
 TRACE = events(slice_text("op"))
@@ -22,7 +22,7 @@ def ranked(rank: int) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    return [file.relative_to(folder).as_posix() for file, _ in find_sources(folder)]
+    return [file.relative_to(folder).as_posix() for file, _ in discover(folder).sources]
 
 
 def test_traces_are_told_by_content_and_never_by_suffix(tmp_path: Path) -> None:
@@ -156,21 +156,21 @@ def test_digits_of_other_scripts_and_very_long_numbers_in_an_archive_end_no_comm
 
 def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="no such file"):
-        find_sources(tmp_path / "nowhere")
+        discover(tmp_path / "nowhere")
     with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
-        find_sources(tmp_path)
+        discover(tmp_path)
     deeper = tmp_path / "profiling" / "traces" / "iteration_10"
     deeper.mkdir(parents=True)
     (deeper / "rank0_trace.json").write_text(events(slice_text("aten::mm")))
     with pytest.raises(TraceAnalyzerError, match="no traces in this folder") as error:
-        find_sources(tmp_path)
+        discover(tmp_path)
     assert error.value.hint == f"folders are searched one level deep, and a trace lies in {deeper}: give that folder"
     (tmp_path / "a.bin").write_bytes(b"\x7fELF")
     with pytest.raises(TraceAnalyzerError, match="no trace that traceanalyzer reads"):
-        find_sources(tmp_path / "a.bin")
+        discover(tmp_path / "a.bin")
     (tmp_path / "b.json").write_text("")
     with pytest.raises(TraceAnalyzerError, match="the file is empty"):
-        find_sources(tmp_path / "b.json")
+        discover(tmp_path / "b.json")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_files_of_other_tools_are_told_with_a_way_to_a_trace(
     (tmp_path / name).write_text(content)
     for path in (tmp_path / name, tmp_path):
         with pytest.raises(TraceAnalyzerError) as caught:
-            find_sources(path)
+            discover(path)
         assert hint in str(caught.value.hint)
 
 
@@ -244,7 +244,7 @@ def test_a_pipe_or_a_device_is_one_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path(os.devnull)):
         with pytest.raises(TraceAnalyzerError, match="device or a pipe"):
-            find_sources(path)
+            discover(path)
 
 
 @pytest.mark.check
@@ -252,7 +252,7 @@ def test_files_of_the_system_do_not_block() -> None:
     if not Path("/proc/self").is_dir():
         pytest.skip("no /proc here")
     with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
-        find_sources(Path("/proc/self"))
+        discover(Path("/proc/self"))
 
 
 def test_numbers_of_files_of_other_times_are_no_ranks() -> None:

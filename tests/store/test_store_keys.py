@@ -27,9 +27,9 @@ opened = set()
 sys.addaudithook(lambda event, values: opened.add(values[0]) if event == "open" else None)
 """
 INGESTING = """
-from traceanalyzer.discovery import find_sources
+from traceanalyzer.discovery import discover
 from traceanalyzer.ingest import IngestOptions
-for number, (source, ingester) in enumerate(find_sources(Path(sys.argv[1]))):
+for number, (source, ingester) in enumerate(discover(Path(sys.argv[1])).sources):
     folder = Path(sys.argv[2], str(number))
     folder.mkdir()
     ingester.ingest(source, folder, IngestOptions())

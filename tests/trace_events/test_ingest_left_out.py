@@ -16,7 +16,7 @@ from trace_event_tables import events, read, slice_text
 
 import traceanalyzer
 from traceanalyzer.cli import main
-from traceanalyzer.discovery import discover, find_sources
+from traceanalyzer.discovery import discover
 from traceanalyzer.errors import TraceAnalyzerError
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
@@ -71,7 +71,7 @@ def test_a_report_of_a_folder_says_each_file_that_was_left_out(
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, name: str, content: bytes, what: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceAnalyzerError, match=what):
-        find_sources(tmp_path / name)
+        discover(tmp_path / name)
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
@@ -123,7 +123,7 @@ def test_an_export_whose_tables_stand_in_its_log_alone_is_one(tmp_path: Path) ->
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("CREATE TABLE StringIds (id, value)")
         connection.execute("INSERT INTO StringIds VALUES (1, 'x')")
-        assert [file for file, _ in find_sources(tmp_path)] == [path]
+        assert [file for file, _ in discover(tmp_path).sources] == [path]
 
 
 def test_a_row_that_joins_the_log_is_read_by_the_next_command(written_to: Path, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_wrong_checksum_costs_nothing_but_a_word(tmp_path: Path, count: int, p
     packed = bytearray(gzip.compress(events(*(slice_text(f"op {i}", i * 10) for i in range(count))).encode()))
     packed[place] ^= 1
     (tmp_path / "rank0.json.gz").write_bytes(packed)
-    assert len(find_sources(tmp_path)) == 1
+    assert len(discover(tmp_path).sources) == 1
     tables = read(bytes(packed))
     assert len(tables.names()) == count
     assert "gzip-damaged" in tables.defects
@@ -167,7 +167,7 @@ def test_one_flipped_byte_in_a_small_gzip_keeps_what_lies_before_it(tmp_path: Pa
     packed = bytearray(gzip.compress(events(*(slice_text(f"op {i} {i * 7919}", i * 10) for i in range(500))).encode()))
     packed[len(packed) // 2] ^= 0xFF
     (tmp_path / "rank0.json.gz").write_bytes(packed)
-    (found,) = find_sources(tmp_path)
+    (found,) = discover(tmp_path).sources
     assert found[1].name == "json"
     tables = read(bytes(packed))
     assert tables.names()[0] == "op 0 0"

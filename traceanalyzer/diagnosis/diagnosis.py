@@ -301,33 +301,34 @@ class Diagnosis:
 
     def table(self, name: str) -> pa.Table:
         """Return findings, ledger, fixes or evidence as an Arrow table, one row each; raises for another name."""
-        return display().diagnosis_table(self, name)
+        rows: pa.Table = display("diagnosis_table", self, name)
+        return rows
 
     def to_markdown(self) -> str:
         """Return the report as Markdown."""
-        return display().diagnosis_text(self, "markdown")
+        return str(display("diagnosis_text", self, "markdown"))
 
     def to_json(self) -> str:
         """Return everything as JSON (docs/json.md)."""
-        return display().diagnosis_text(self, "json")
+        return str(display("diagnosis_text", self, "json"))
 
     def to_html(self, path: str | Path, run: OpenTables | None = None) -> Path:
         """Write the report as a page and return its path; with its open run it has timelines and tables."""
         file = Path(path)
-        file.write_text(display().diagnosis_page(self, run), encoding="utf-8")
+        file.write_text(display("diagnosis_page", self, run), encoding="utf-8")
         return file
 
     def __repr__(self) -> str:
         return f"<Diagnosis of {self.run}: {len(self.traces)} traces, {len(self.findings)} findings>"
 
     def __str__(self) -> str:
-        return display().diagnosis_text(self, "terminal")
+        return str(display("diagnosis_text", self, "terminal"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else str(self))
 
     def _repr_html_(self) -> str:
-        return display().diagnosis_in_notebook(self)
+        return str(display("diagnosis_in_notebook", self))
 
 
 def gpu_count(diagnosis: Diagnosis) -> int:

@@ -285,11 +285,6 @@ def _snapshot(file: Path) -> TraceAnalyzerError | None:
     return None
 
 
-def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
-    """Return the trace files of a run, each with its ingester: see `discover`."""
-    return list(discover(path).sources)
-
-
 def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path], list[Path], list[Path]]:
     """Return the folders in a folder that are traces, the files in it and in its other folders, and what is neither.
 
