@@ -5,14 +5,13 @@ The objects of a run that lies in an object store or on a web server are sources
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
-from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, RemoteRun, spooled
+from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, list_run, recognise, spooled
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import RunRequest
 from traceanalyzer.remote.location import Location, run_input
@@ -21,23 +20,6 @@ from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, loca
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import keyed_hash
-
-
-def list_objects(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:
-    """Return the objects that a run's URLs name; raises TraceAnalyzerError where files are named, too."""
-    from traceanalyzer.discovery.remote_finding import list_run
-
-    if local:
-        hint = "download the objects, or give one kind only"
-        raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
-    return list_run(remote)
-
-
-def recognise_objects(listed: RemoteRun, opened_store: Store) -> RunSources:
-    """Return the sources of a run, recognised by the first bytes of each object that the store does not know."""
-    from traceanalyzer.discovery.remote_finding import recognise
-
-    return recognise(listed, opened_store)
 
 
 @dataclass(frozen=True)
@@ -68,7 +50,10 @@ def find(request: RunRequest, kept: ExitStack) -> FoundRun:
     remote = [item for item in inputs if not isinstance(item, Path)]
     local = [item for item in inputs if isinstance(item, Path)]
     if remote:
-        remote_run = list_objects(remote, local)
+        if local:
+            hint = "download the objects, or give one kind only"
+            raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
+        remote_run = list_run(remote)
         root: Path | Location = remote_run.root
     else:
         found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in local])
@@ -81,7 +66,7 @@ def find(request: RunRequest, kept: ExitStack) -> FoundRun:
     check_name(location.folder)
     opened_store = location.open()
     if remote:
-        found = recognise_objects(remote_run, opened_store)
+        found = recognise(remote_run, opened_store)
     sources = with_ncu_tables(found, [Path(item) for item in request.ncu])
     return FoundRun(request, root, sources, location, opened_store, settings_file, options)
 
