@@ -318,8 +318,6 @@ def memory_within(size_bytes: float) -> Iterator[None]:
     if sys.platform != "linux" or size_bytes == math.inf or not _LIMITING_MEMORY.acquire(blocking=False):
         yield
         return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     data_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     limit_bytes = data_pages * resource.getpagesize() + int(size_bytes)

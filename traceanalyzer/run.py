@@ -12,14 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.diagnosis import LeftOut, Opening, Override, flops
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening import RunRequest, ignore
 from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
-from traceanalyzer.opening.deriving import derived_of
+from traceanalyzer.opening.deriving import derived_of, diagnosis_key, keep_diagnosis, kept_diagnosis
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import ingest_all
+from traceanalyzer.process import query_error
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
@@ -128,8 +130,6 @@ class Run:
         """
         import duckdb
 
-        from traceanalyzer.process import query_error
-
         try:
             return self.connection.sql(query)
         except duckdb.Error as error:
@@ -191,9 +191,6 @@ class Run:
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
         unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
-        from traceanalyzer.diagnosis import Opening
-        from traceanalyzer.opening.deriving import diagnosis_key, keep_diagnosis, kept_diagnosis
-
         project = self._project(settings)
         store, opening = Store(self.store), opening or Opening()
         tables = (self.root, self.traces, self.derived, self.ncu_tables, self.captures)
@@ -207,8 +204,6 @@ class Run:
     @cached_property
     def left_out(self) -> tuple[LeftOut, ...]:
         """The files of the run that are not among its traces: those set aside, then those that cannot be read."""
-        from traceanalyzer.diagnosis import LeftOut
-
         root = str(self.root).rstrip("/") + "/"
         errors = (*self.set_aside, *self.unreadable)
         return tuple(LeftOut(str(error.where).removeprefix(root), error.what, error.hint) for error in errors)
@@ -220,7 +215,6 @@ class Run:
         params: Mapping[str, int | float | str | bool],
         opening: Opening,
     ) -> Diagnosis:
-        from traceanalyzer.diagnosis import Override, flops
         from traceanalyzer.query.engine import compute_shared
         from traceanalyzer.rules.diagnosis.diagnosing import diagnose
         from traceanalyzer.rules.evaluation.sandbox import readers

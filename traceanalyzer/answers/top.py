@@ -11,6 +11,7 @@ import duckdb
 from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, OF_PROGRAMS, QUESTIONS, RANGES_BY_STEP, TopQuestion
 from traceanalyzer.diagnosis.flops import NO_PEAKS
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.text.words import ranges
 
 DEFAULT_ROWS = 20
 
@@ -174,8 +175,6 @@ def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:
 
 
 def _check(con: duckdb.DuckDBPyConnection, kind: str, asked: int | None, query: str) -> None:
-    from traceanalyzer.text.words import ranges
-
     if asked is None:
         return
     known = [number for (number,) in con.execute(query).fetchall()]

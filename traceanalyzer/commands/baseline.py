@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from traceanalyzer.commands.comparing import load_summaries, summary_options
 from traceanalyzer.commands.opening import RunOptions, RunPath
 from traceanalyzer.commands.output import TargetFile, check_before_work, force_option, written
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Block, Heading, Section, Table, Text
 from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import counted, duration, gain
@@ -51,10 +53,7 @@ def write(
             raise click.UsageError(f"{file} is not there to be shown; name the runs to write into it")
         show_captures(file)
         return
-    from dataclasses import replace
-
     from traceanalyzer.comparison.summary import read_summaries, text_of
-    from traceanalyzer.text.words import counted
 
     new = load_summaries(runs, opening)
     blocked = next((item for item in new if item.blocked), None)
@@ -89,7 +88,6 @@ def show(file: Path) -> None:
 def show_captures(file: Path) -> None:
     """Write when the captures of a file were taken, their step time, and their findings."""
     from traceanalyzer.comparison.summary import read_summaries
-    from traceanalyzer.report import formats
 
     with written(None) as stream:
         formats.render(baseline_sections(read_summaries(file), file.name), "terminal", stream)

@@ -131,7 +131,6 @@ def tell_gate(gate: GateResult) -> None:
     """Write every check that does not pass to standard error: a command that fails says why, also a quiet one."""
     from traceanalyzer.comparison.gate import PASSED
     from traceanalyzer.report.diff_blocks.headline import limit_words, measured_words, note
-    from traceanalyzer.text.visible import visible
 
     for check in gate.checks:
         if check.state != PASSED:

@@ -23,11 +23,14 @@ from traceanalyzer.commands.opening import (
     with_options,
 )
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
-from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Opening
+from traceanalyzer.diagnosis import OPENED_RANKS, SEVERITIES, Diagnosis, Opening
+from traceanalyzer.diagnosis.verdict import has_unjudged_traces
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.brief import brief_lines
+from traceanalyzer.report.diagnosis_blocks import Selection
 from traceanalyzer.text.visible import become_utf8, visible
+from traceanalyzer.text.words import counted, ranges
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
@@ -197,8 +200,6 @@ def _text(write: Callable[[str, TextIO], object], format_: str) -> str:
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:
     """Return which ranks to quote evidence of."""
-    from traceanalyzer.diagnosis import OPENED_RANKS, Opening
-
     ranks: list[int] = []
     for part in listed.split(",") if listed is not None else ():
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
@@ -224,8 +225,6 @@ def _chosen_steps(text: str | None) -> tuple[int, int] | None:
 
 def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selection:
     """Return what to show; raises where the run has no such rank, whatever the format."""
-    from traceanalyzer.report.diagnosis_blocks import Selection
-
     selection = Selection(rank, top)
     selection.of(diagnosis)
     return selection
@@ -233,8 +232,6 @@ def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selec
 
 def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     """Say what a run lacks of its job: ranks, and files that were left out; None: nothing."""
-    from traceanalyzer.text.words import counted, ranges
-
     world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
     absent = set(range(world)) - {trace.rank for trace in diagnosis.traces}
     words = [f"{ranges([*absent])} of {world:,}"] if absent else []
@@ -251,8 +248,6 @@ def _check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
 
 def _exit_code(diagnosis: Diagnosis, lacking: str | None, fail_on: str | None, gate: GateResult | None) -> int:
     """Return the command's exit code, and say on standard error what failed."""
-    from traceanalyzer.diagnosis.verdict import has_unjudged_traces
-
     if lacking is not None:
         sys.stdout.flush()
         click.echo(f"failed on missing ranks: {lacking}", err=True)

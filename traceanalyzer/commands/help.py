@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -147,8 +147,6 @@ def completion(shell: str) -> None:
     zsh   eval "$(traceanalyzer completion zsh)"              in ~/.zshrc, below compinit
     fish  traceanalyzer completion fish | source              in ~/.config/fish/config.fish
     """
-    from click.shell_completion import get_completion_class
-
     script = get_completion_class(shell)
     if script is None:
         raise click.UsageError(f"click has no completion for {shell}")

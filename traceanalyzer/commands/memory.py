@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.answers.memory_timeline import memory_file_kind
+from traceanalyzer.answers.memory_timeline import CATEGORIES, memory_file_kind, read_exported_timeline, timeline_totals
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
+from traceanalyzer.text.visible import visible
 from traceanalyzer.text.words import counted
 
 _MIB = 2**20
@@ -52,7 +53,6 @@ def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> N
 
 def _show_snapshot(path: Path) -> None:
     from traceanalyzer.answers.memory_snapshot import read_snapshot, snapshot_totals
-    from traceanalyzer.text.visible import visible
 
     of_devices = snapshot_totals(read_snapshot(path))
     if not of_devices:
@@ -73,8 +73,6 @@ def _show_snapshot(path: Path) -> None:
 
 
 def _show_timeline(path: Path) -> None:
-    from traceanalyzer.answers.memory_timeline import CATEGORIES, read_exported_timeline, timeline_totals
-
     totals = timeline_totals(read_exported_timeline(path))
     _line("older", _mib(totals.older_bytes))
     _line("peak", _mib(totals.peak_bytes))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.commands.help import completes, rule_names
 from traceanalyzer.commands.opening import (
     RunPath,
@@ -113,7 +115,6 @@ def explain_rule(
 
     The settings of the project apply, as for `diagnose`.
     """
-    from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.report.screens import rule as report
     from traceanalyzer.run import open_run
 
@@ -151,8 +152,6 @@ def start_rule(rule_id: str, folder: Path) -> None:
 @rules.command("schema")
 def print_schema() -> None:
     """Print the JSON Schema of a rule file, for editors that complete and check YAML."""
-    import json
-
     from traceanalyzer.rules.authoring.new_rule import rule_schema
 
     click.echo(json.dumps(rule_schema(), indent=2))

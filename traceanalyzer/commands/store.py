@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.commands.opening import (
     Activity,
     RunOptions,
@@ -65,7 +66,6 @@ def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_
     it attributes every N-th trace: so run the array twice. Then `diagnose` with the same --store does what is left.
     What is done is not done again.
     """
-    from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.opening.planning import Share, do_part
 
     if index >= of:

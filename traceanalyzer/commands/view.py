@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import visible
@@ -66,7 +67,6 @@ def view(options: RunOptions, perfetto: bool, rank: int | None, at: str | None, 
 def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, open_browser: bool) -> None:
     """Write a trace with our tracks into the store, and hand it to the Perfetto UI."""
     from traceanalyzer.commands.export import write_trace
-    from traceanalyzer.commands.output import written_bytes
     from traceanalyzer.exports import at_window, parts_of
     from traceanalyzer.exports.perfetto_ui import hand_over
 
@@ -107,6 +107,4 @@ def _first_place(part: TracePart, diagnosis: Diagnosis) -> tuple[int, int] | Non
 
 
 def _host() -> str:
-    import socket
-
     return visible(socket.gethostname())

@@ -21,6 +21,7 @@ from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
 from traceanalyzer.query import engine
 from traceanalyzer.run import Run, open_run
+from traceanalyzer.text.words import short_names
 from traceanalyzer.version import __version__
 
 _WARNING = SEVERITIES.index("warning")
@@ -72,8 +73,6 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> summa
 
 
 def _name(run: Run) -> str:
-    from traceanalyzer.text.words import short_names
-
     name = run.name
     return short_names([name])[name]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.opening.finding import STORE_NAME
+from traceanalyzer.opening.finding import STORE_NAME, cached_store
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import as_json, visible
 
@@ -216,7 +216,6 @@ class Answers:
 
         Files that are left out are among them unless the answer itself names them.
         """
-        from traceanalyzer.opening.finding import cached_store
         from traceanalyzer.run import open_run
 
         path = self.folders.run(name)

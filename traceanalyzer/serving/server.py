@@ -20,6 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.process import end_process_when_stuck, hide_pandas
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, ServedFolders, bounded
 from traceanalyzer.text.visible import visible
 from traceanalyzer.version import __version__
@@ -143,8 +144,6 @@ def explained(tool: str, answers: Answers, named: Mapping[str, Any]) -> str:
 
 
 def _work(calls: Connection, answers: Answers) -> None:
-    from traceanalyzer.process import end_process_when_stuck, hide_pandas
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts the server, too, which ends this process
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # the server's answers go there
     threading.Thread(target=_end_with_the_server, daemon=True).start()

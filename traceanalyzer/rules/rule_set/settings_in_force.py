@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from traceanalyzer.diagnosis import Finding, Override
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.query import engine
 from traceanalyzer.remote.location import Location
 from traceanalyzer.rules.evaluation.places import RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -145,8 +146,6 @@ def settings_in_force(run: Path | Location, *, trust: bool = False, device: str 
 def _check_device(project: Settings) -> None:
     if project.hardware.name is None:
         return
-    from traceanalyzer.query import engine
-
     with engine.connect(
         (), None, readers=["hardware_peaks", "project_peaks"], replaced=project.hardware.queries()
     ) as con:
