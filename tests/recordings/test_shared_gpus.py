@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nsys_export import KERNEL, RUNTIME, STRINGS, call, kernel, write_sqlite
 
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.inventory import take_inventory
 from traceanalyzer.run import open_run
 
@@ -117,3 +118,22 @@ def test_ranks_that_use_a_gpu_one_after_the_other_do_not_share_it(tmp_path: Path
     kineto(tmp_path, 0, 10, uuid="GPU-aa")
     kineto(tmp_path, 1, 10_000, uuid="GPU-aa")
     assert shared(tmp_path, tmp_path / "store") == []
+
+
+@pytest.mark.check
+def test_time_of_another_process_is_no_pause_of_the_host(tmp_path: Path) -> None:
+    # GPU 0   process 10 ====      ====      ====      ====    20 kernels of 95 us in a turn of 2 ms, 5 us apart
+    #         process 11     ====      ====      ====      ====
+    calls, kernels = [], []
+    for pid, first in ((10, 0), (11, 2_000)):
+        for nth in range(200):
+            start = (first + nth // 20 * 4_000 + nth % 20 * 100) * US
+            calls.append(call(start, start + 5 * US, nth + 1, pid=pid))
+            kernels.append(kernel(start + 10 * US, start + 105 * US, nth + 1, pid=pid))
+    tables = {"StringIds": STRINGS, KERNEL: kernels, RUNTIME: calls, "TARGET_INFO_GPU": [gpu(0, uuid="GPU-aa")]}
+    with open_run(write_sqlite(tmp_path / "run.sqlite", tables), store=tmp_path / "store", jobs=1) as run:
+        diagnosis = run.diagnose()
+    assert {ledger.shared_gpu.busy_ns for ledger in diagnosis.ledgers if ledger.shared_gpu} == {38_000 * US}
+    # The GPU is idle for 5 % of the time: without the other process, pauses of 50 % would be saved.
+    assert max((finding.saving_share or 0.0 for finding in diagnosis.findings), default=0.0) < 0.06
+    assert "No rule explains" not in judge(diagnosis).sentence

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 # One row per device with GPU work, ranks in their order.
 QUERY = """
-SELECT used.*, devices.name
+SELECT used.*, devices.name, shared.gpu AS shared_gpu
 FROM flops_utilisation AS used
 LEFT JOIN canonical.devices AS devices USING (trace_id, device)
+LEFT JOIN shared_gpus AS shared USING (trace_id, device)
 ORDER BY rank NULLS LAST, trace_id, device
 """
 
@@ -115,7 +116,8 @@ def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
     """Return the use of the whole run first, where it has several devices, then that of each device."""
     places = [_place(row) for row in rows]
     each = [_use(place, [row]) for place, row in zip(places, rows, strict=True)]
-    return each if len(each) < 2 else [_use(f"all {len(rows)} devices", rows), *each]
+    count = len(_wall_ns_of_gpus(rows))
+    return each if len(each) < 2 else [_use(f"all {count} devices" if count > 1 else "the shared GPU", rows), *each]
 
 
 def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
@@ -127,10 +129,19 @@ def _place(row: Mapping[str, Any]) -> str:
     return f"{row['trace'] if row['rank'] is None else 'rank ' + ranges([row['rank']])}, device {row['device']}"
 
 
+def _wall_ns_of_gpus(rows: Sequence[Mapping[str, Any]]) -> dict[object, int]:
+    """Return the time of each GPU, once where several processes share it: its rate is that of all of them together."""
+    wall_ns: dict[object, int] = {}
+    for at, row in enumerate(rows):
+        gpu = row.get("shared_gpu") or at
+        wall_ns[gpu] = max(wall_ns.get(gpu, 0), row["wall_ns"])
+    return wall_ns
+
+
 def _use(place: str, rows: Sequence[Mapping[str, Any]]) -> FlopsUse:
     reasons = [row["reason"] for row in rows if row["reason"]]
     known = min(row["known_share"] or 0.0 for row in rows)
-    wall_ns = sum(row["wall_ns"] for row in rows)
+    wall_ns = sum(_wall_ns_of_gpus(rows).values())
     if reasons or not wall_ns:
         return FlopsUse(place, None, None, known, (reasons or ["no products"])[0])
 
@@ -138,6 +149,8 @@ def _use(place: str, rows: Sequence[Mapping[str, Any]]) -> FlopsUse:
         return float(sum(row[column] * row["wall_ns"] for row in rows) / wall_ns)
 
     mfu, hfu = ((bound(f"{which}_least"), bound(f"{which}_most")) for which in ("mfu", "hfu"))
+    if len(rows) > 1 and hfu[0] > 1:
+        return FlopsUse(place, None, None, known, "above peak")
     time = "the whole trace" if is_tpu(rows[0].get("name")) else FlopsUse.time
     return FlopsUse(place, mfu, hfu, known, time=time)
 

@@ -114,6 +114,12 @@ def compute_share(ledger: DeviceLedger | RunLedger) -> float:
     return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
 
+def busy_share(ledger: DeviceLedger) -> float:
+    """Return for how much of the time a device computes, or its GPU works for any process that shares it."""
+    shared = ledger.shared_gpu
+    return compute_share(ledger) if shared is None else shared.busy_ns / shared.span_ns
+
+
 def worth_share(finding: Finding) -> float:
     """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
     return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0

@@ -17,7 +17,7 @@ from traceanalyzer.diagnosis import (
 )
 from traceanalyzer.diagnosis.diagnosis import gpu_count
 from traceanalyzer.diagnosis.findings import asks_for_recording, promised_ns, weight_of_fix
-from traceanalyzer.diagnosis.shares import compute_share, unexplained_rest, unexplained_share, worth_share
+from traceanalyzer.diagnosis.shares import busy_share, compute_share, unexplained_rest, unexplained_share, worth_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
 # A device that computes this much has little left to save outside its kernels.
@@ -105,7 +105,7 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
     if has_no_compute(diagnosis):
         return RunVerdict("unexplained", _without_compute(diagnosis))
     nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
-    if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
+    if min(map(busy_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(_rank(finding) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
             return RunVerdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
         if all(map(_kernels_were_judged, diagnosis.ledgers)):
@@ -366,7 +366,8 @@ def _worth_words(finding: Finding) -> str:
 def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
     """Say what no rule explains where that is more than a share of the windows; else nothing."""
     rest = unexplained_rest(diagnosis)
-    if rest.left <= than_share or any(finding.rule == _BETWEEN_RUNS for finding in diagnosis.findings):
+    works = min(map(busy_share, diagnosis.ledgers), default=0) >= HEALTHY_COMPUTE_SHARE  # then for other processes
+    if rest.left <= than_share or works or any(finding.rule == _BETWEEN_RUNS for finding in diagnosis.findings):
         return ""
     if _most_unexplained(diagnosis)[0] == "edge.no_launch" and not _of_tpus(diagnosis.ledgers):
         return f" The cause of {percent(rest.left)} is unknown: {_NO_LAUNCHES}."

@@ -96,6 +96,16 @@ def test_words_of_a_run_weigh_ranks_by_their_time() -> None:
     assert whole.note.endswith("operations are known for 80.0 % of the GPU time")
 
 
+def test_processes_that_share_a_gpu_reach_its_peak_together() -> None:
+    shared, *_ = flops_uses([_row(0, shared_gpu="a"), _row(1, shared_gpu="a")])
+    assert (shared.place, shared.words) == ("the shared GPU", "MFU 60.0 %, HFU 80.0 %")
+    # GPU a: two processes, GPU b: one.
+    both, *_ = flops_uses([_row(0, shared_gpu="a"), _row(1, shared_gpu="a"), _row(2)])
+    assert (both.place, both.words) == ("all 2 devices", "MFU 45.0 %, HFU 60.0 %")
+    too_much, *_ = flops_uses([_row(rank, shared_gpu="a") for rank in range(3)])
+    assert too_much.reason == "above peak"
+
+
 def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
     unknown = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"))
     whole, *_ = flops_uses([_row(0), _row(1, **unknown, reason="unknown peak")])

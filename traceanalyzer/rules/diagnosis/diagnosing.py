@@ -42,9 +42,9 @@ from traceanalyzer.rules.diagnosis.ranks import check_ranks, join_ranks, read_re
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
-from traceanalyzer.rules.evaluation.removals import RememberedScan
+from traceanalyzer.rules.evaluation.removals import Device, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
-from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, tables_read
+from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, read_query, tables_read
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
@@ -78,11 +78,11 @@ def diagnose(
     give_memory_back()
     lock_workspace(con)
     metrics = SharedMetrics(con, tables_read(rules))
-    metrics.make_for(["recordings", "capabilities"])
+    metrics.make_for(["recordings", "capabilities", "shared_gpus"])
     recordings = read_recordings(con)
     run = replace(with_recordings(read_places(con), recordings), name=run_name)
     check_ranks(opening, run.ranks)
-    scan, run_savings = RememberedScan(bounds), RunSavings(bounds)
+    scan, run_savings = RememberedScan(bounds, _most_idle_ns(con)), RunSavings(bounds)
     evaluator = Evaluator(con, run, scan, run_savings, values, min_impact_share, metrics=metrics)
     evaluator.prepare(rules)
 
@@ -101,6 +101,12 @@ def diagnose(
     explained = attach_explanations(rules, verdicts, planned.fired, evaluator.evaluate)
     results = Results(quality, verdicts, planned, explained)
     return build_diagnosis(evaluator, context, rules, overrides, results, opening, recordings)
+
+
+def _most_idle_ns(con: duckdb.DuckDBPyConnection) -> dict[Device, int]:
+    """Return for how long GPUs are idle that processes use by turns: no fix of one process saves more waits."""
+    rows = con.execute(read_query("idle_times_of_shared_gpus")).fetchall()
+    return {(trace_id, device): idle_ns for trace_id, device, idle_ns in rows}
 
 
 def _in_force(
