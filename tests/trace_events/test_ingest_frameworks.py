@@ -17,6 +17,7 @@ from text_tables import rows
 from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
+from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 
 NAMES = """
@@ -213,3 +214,23 @@ def test_every_real_trace_is_told_for_what_it_is(corpus: Path, store_of: Callabl
 
 def _name(path: Path, corpus: Path) -> str:
     return str(path.relative_to(corpus)).removesuffix(".json.gz").removesuffix(".sqlite")
+
+
+def test_kernels_of_onnx_runtime_run_on_the_first_device() -> None:
+    tables = read(onnxruntime())
+    assert [row["device"] for row in tables["gpu_ops"]] == [0]
+    # Versions before wrote the kernel's process: no device has such a number.
+    tables = read(onnxruntime().replace('"pid": -1', '"pid": 4242'))
+    assert [row["device"] for row in tables["gpu_ops"]] == [0]
+
+
+@pytest.mark.check
+def test_onnx_runtime_gets_no_advice_that_only_pytorch_can_follow(tmp_path: Path) -> None:
+    path = tmp_path / "onnxruntime_profile.json"
+    path.write_text(onnxruntime())
+    with open_run(path, store=tmp_path / "store", jobs=1) as run:
+        diagnosis = run.diagnose()
+    said = json.dumps(document(diagnosis))
+    assert "no operators with input shapes were recorded" in said
+    assert "record_shapes" not in said
+    assert "torch.profiler" not in said

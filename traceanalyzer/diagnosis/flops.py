@@ -26,14 +26,16 @@ _SHAPES = """
 (SELECT 1 FROM canonical.host_slices WHERE input_shapes IS NOT NULL LIMIT 1)
 UNION ALL (SELECT 1 FROM canonical.gpu_ops WHERE kind = 'op' LIMIT 1)
 """
-# XLA's profiler writes no shapes on a GPU, AMD's recorders write none at all, and no setting changes that.
+# XLA's profiler writes no shapes on a GPU, AMD's recorders write none at all, and no setting changes that. Only
+# PyTorch's has one that is named.
 _WITHOUT_SHAPES = """
 SELECT DISTINCT CASE recorder
     WHEN 'rocprof' THEN 'no shapes'
     WHEN 'jax' THEN 'no FLOPs'
     WHEN 'tensorflow' THEN 'no FLOPs'
     WHEN 'torch_xla' THEN 'no FLOPs'
-    ELSE 'no products'
+    WHEN 'kineto' THEN 'no products'
+    ELSE 'no operators'
 END FROM canonical.traces
 """
 # Operations of more events take longer to count than all else that is said.
@@ -44,6 +46,7 @@ NO_PEAKS = "The peaks of the device are not known: --device NAME says its model 
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
+    "no operators": "no operators with input shapes were recorded",
     "no shapes": "the profiler records no input shapes of operators",
     "no FLOPs": "the profile says of no operation how many FLOPs it takes",
     "unknown peak": NO_PEAKS[:1].lower() + NO_PEAKS[1:].removesuffix("."),
@@ -103,7 +106,7 @@ def flops_uses_in(
         return []
     if not con.execute(_SHAPES).fetchall():
         reasons = [reason for (reason,) in con.execute(_WITHOUT_SHAPES).fetchall()]
-        return [FlopsUse("run", None, None, 0.0, reasons[0] if len(reasons) == 1 else "no products")]
+        return [FlopsUse("run", None, None, 0.0, reasons[0] if len(reasons) == 1 else "no operators")]
     if event_count > MOST_EVENTS:
         return [FlopsUse("run", None, None, 0.0, "too many events")]
     prepare(con, "flops_utilisation")

@@ -97,7 +97,15 @@ typed AS (
 )
 SELECT
     event_id,
-    coalesce(known_device, CASE WHEN device_text IS NULL THEN TRY_CAST(pid AS INTEGER) END) AS device,
+    -- Where the process stands for the device, its number is small. ONNX Runtime writes -1, or its own process.
+    coalesce(
+        known_device,
+        CASE
+            WHEN device_text IS NOT NULL THEN NULL
+            WHEN TRY_CAST(pid AS INTEGER) BETWEEN 0 AND 1023 THEN CAST(pid AS INTEGER)
+            WHEN TRY_CAST(pid AS BIGINT) IS NOT NULL THEN 0
+        END
+    ) AS device,
     device_text IS NOT NULL AND known_device IS NULL AS is_device_lost,
     CASE WHEN details IS NOT NULL THEN pid END AS track_pid,
     coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
