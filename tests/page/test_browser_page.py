@@ -248,6 +248,20 @@ def test_nothing_scrolls_sideways(browser: Any, sample: Path, difference: Path, 
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_the_summary_can_be_read_on_a_phone_and_notes_of_tiles_are_whole(browser: Any, sample: Path) -> None:
+    cut = (
+        "[...document.querySelectorAll('.tiles dd, .summary pre')].filter((e) => e.scrollWidth > e.clientWidth).length"
+    )
+    for width in (390, 1400):
+        with visit(browser, sample, viewport={"width": width, "height": 800}) as seen:
+            seen.page.click(".summary summary")
+            seen.page.evaluate(
+                "document.querySelector('.tiles dd.dim').textContent = 'Tesla V100-DGXS-32GB, in 2 recordings'"
+            )
+            assert seen.page.evaluate(cut) == 0
+            assert seen.page.evaluate("document.querySelector('.summary pre').clientWidth") > 0.7 * min(width, 1000)
+
+
 def test_names_in_evidence_can_be_read_on_a_phone(browser: Any, sample: Path) -> None:
     names = "[...document.querySelectorAll('.evidence td:has(.clip)')].map((cell) => cell.clientWidth)"
     with visit(browser, sample, viewport={"width": 320, "height": 800}) as seen:

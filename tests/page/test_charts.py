@@ -123,6 +123,13 @@ def test_steps_are_columns_with_compute_at_the_bottom() -> None:
     assert ">0*<" in svg and ">1<" in svg and "not counted: warm-up" in svg
 
 
+@pytest.mark.parametrize("count", [2, 34, 100, 150])
+def test_the_name_of_the_last_step_is_inside_the_drawing(count: int) -> None:
+    svg = step_columns([StepTime(900 + at, MS, {"compute": MS}) for at in range(count)], "", width=NARROW)
+    names = [(float(x), name) for x, name in re.findall(r'<text[^>]* x="([^"]+)"[^>]*middle[^>]*>(\d+)<', svg)]
+    assert names and all(x + words_px(name, 12) / 2 <= NARROW + 0.1 for x, name in names)
+
+
 def test_many_steps_are_a_line_that_keeps_the_slowest() -> None:
     steps = [StepTime(at, 100 * MS if at == 700 else 50 * MS, {}) for at in range(10 * MOST_COLUMNS)]
     svg = step_columns(steps, "")

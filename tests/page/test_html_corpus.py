@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from browser import check_accessibility, opened_browser
 from conftest import corpus_runs
 from html_pages import check_page, data_of, drops_of, numbers_of, timeline_sums
 
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger
 from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.diagnosis_blocks import leading_plan
 from traceanalyzer.report.html.page import page
@@ -23,11 +23,11 @@ from traceanalyzer.run import open_run
 from traceanalyzer.text.words import bucket_words
 
 
-def by_words(buckets: Sequence[tuple[str, int]]) -> dict[str, int]:
+def by_words(ledger: DeviceLedger | HostLedger) -> dict[str, int]:
     """Return the time of a ledger's buckets by what people read; several may read alike."""
     words: Counter[str] = Counter()
-    for bucket, dur_ns in buckets:
-        words[bucket_words(bucket)] += dur_ns
+    for bucket, dur_ns in ledger.buckets:
+        words[bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)] += dur_ns
     return +words
 
 
@@ -54,7 +54,7 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
         assert zlib.crc32(path.name.encode()) % 3 or page(diagnosis, run) == text
     root = check_page(text)
     buckets = numbers_of(root, "data-bucket")
-    every = [*(item.buckets for item in diagnosis.ledgers), *(item.buckets for item in diagnosis.host_ledgers)]
+    every = [*diagnosis.ledgers, *diagnosis.host_ledgers]
     of_devices = [diagnosis.run_ledger] if diagnosis.run_ledger else diagnosis.ledgers
     ledgers = [item.buckets for item in (*of_devices, *diagnosis.host_ledgers)]
     assert not buckets or buckets in [{b: ns for b, ns in item if ns or b == "compute"} for item in ledgers]

@@ -25,11 +25,12 @@ from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.document import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, scenarios_of
 from traceanalyzer.report.html.page import page, page_of
-from traceanalyzer.report.html.sections.ledger import note_of
+from traceanalyzer.report.html.sections.ledger import note_of, slowest_steps
 from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.tables import PageColumn, operators, table_markup
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries, query
 from traceanalyzer.run import Run, open_run
+from traceanalyzer.text.words import bucket_words
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 _OWN = re.compile(r"(<(?:style|script)>).*?(</(?:style|script)>)|sha256-[^']+", re.DOTALL)
@@ -381,6 +382,23 @@ def test_run_ledger_stands_above_those_of_devices() -> None:
     devices = (ledger("a", 0, host__op=0.3), ledger("b", 1, host__op=0.1))
     root = check_page(page(replace(sick(), ledgers=devices)))
     assert "Devices" in ["".join(title.itertext()) for title in root.iter("h3")]
+
+
+def test_a_page_of_tpus_says_tpu_and_the_words_of_its_ledger() -> None:
+    one = replace(ledger(dev__h2d=0.3), device_name="TPU v6 Lite")
+    source = PageSource(sick(ledgers=(one,)), judge(sick()), None, Limits(), Names(100))
+    assert (source.noun, bucket_words("dev.h2d", source.model)) == ("TPU", "waiting for data from the host")
+    text = page(sick(ledgers=(one,), findings=(), plans=()))
+    assert ">TPU busy with compute</dt>" in text and "GPU busy" not in text.partition('id="trust"')[0]
+    mixed = PageSource(sick(ledgers=(one, ledger(device=1))), judge(sick()), None, Limits(), Names(100))
+    assert (mixed.noun, mixed.model) == ("GPU", None)
+
+
+def test_steps_that_are_all_alike_are_not_listed_as_the_slowest() -> None:
+    alike = [StepTime(at, 100_000 + at, {"compute": 100_000 + at}) for at in range(40)]
+    assert slowest_steps(alike, None) == []
+    (table,) = slowest_steps([*alike, StepTime(40, 120_000, {"compute": 100_000, "host.gc": 20_000})], None)
+    assert [row[0] for row in table.rows] == ["40"]
 
 
 @pytest.mark.check

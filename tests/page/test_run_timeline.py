@@ -41,24 +41,32 @@ def step(number: int, start: int, end: int, drop_reason: str | None = None) -> d
 
 
 def test_the_analyzed_time_of_all_ranks_begins_at_one_place() -> None:
-    frame = frame_of([lane(0, 100, 150, 1_100), lane(1, 9_000, 9_200, 9_900)])
+    frame = frame_of([lane(0, 100, 150, 1_100), lane(1, 9_000, 9_200, 9_900)], {})
     assert frame.zeros == {0: -50, 1: 9_000}
     assert frame.cell_ns * frame.cell_count >= 1_150
 
 
+def test_ranks_whose_collectives_end_together_are_on_one_clock() -> None:
+    """Rank 1 begins 40 ns after rank 0: its clock is 9,000 ns ahead."""
+    lanes = [lane(0, 100, 150, 1_100), lane(1, 9_140, 9_190, 10_100)]
+    frame = frame_of(lanes, {0: 0, 1: 9_000})
+    assert frame.zeros == {0: 100, 1: 9_100}
+    assert frame_of(lanes, {0: 0}).zeros == {0: 100, 1: 9_140}
+
+
 def test_devices_of_one_trace_share_its_clock() -> None:
-    frame = frame_of([lane(0, 100, 150, 1_100, 0), lane(0, 120, 300, 1_200, 1)])
+    frame = frame_of([lane(0, 100, 150, 1_100, 0), lane(0, 120, 300, 1_200, 1)], {})
     assert frame.zeros == {0: 100}
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8, 64])
 def test_cells_are_few_however_long_the_run_is(lanes: int) -> None:
-    frame = frame_of([lane(trace, 0, 0, 3_600_000 * MS) for trace in range(lanes)])
+    frame = frame_of([lane(trace, 0, 0, 3_600_000 * MS) for trace in range(lanes)], {})
     assert LEAST_CELLS <= frame.cell_count <= min(MOST_CELLS, max(CELLS // lanes, LEAST_CELLS))
 
 
 def test_a_run_of_a_few_nanoseconds_has_cells_of_one() -> None:
-    frame = frame_of([lane(0, 5, 5, 12)])
+    frame = frame_of([lane(0, 5, 5, 12)], {})
     assert (frame.cell_ns, frame.cell_count) == (1, 7)
 
 

@@ -23,14 +23,16 @@ from report_diagnoses import (
     without_gpu,
 )
 
-from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
+from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, LateBegin, Outcome, PlannedFix, RunLedger
+from traceanalyzer.diagnosis.shares import shares_words
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report import formats
-from traceanalyzer.report.brief import brief_lines
+from traceanalyzer.report.brief import brief_lines, summary_lines
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, classes_words
 from traceanalyzer.report.renderers.page import Page, aligned
 
+MS = 1_000_000
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
@@ -137,6 +139,42 @@ def test_ledger_legend_adds_up_to_the_whole() -> None:
     text = report(sick(ledgers=(ledger("a", 0, 0, dev__h2d=0.004, dev__d2h=0.003, **shares),)))
     legend = re.findall(r"^  \S .+?(\d+\.\d) %", text.split("Where the time goes")[1].split("\n\n")[0], re.MULTILINE)
     assert sum(round(float(share) * 10) for share in legend) == 1000
+
+
+def test_a_bucket_has_one_share_in_the_legend_the_page_and_the_summary() -> None:
+    """With the small shares as one row, rounding the third share up would make the sum right."""
+    small = {f"host__{name}": 0.0952 / 100 for name in ("gc", "io", "lock", "alloc", "compile", "preprocess", "offcpu")}
+    one = ledger(host__sync=0.08305, host__python=0.03137, dev__h2d=0.0033, dev__d2h=0.0033, **small)
+    every = shares_words(one, every=True)
+    short = shares_words(one)
+    assert {bucket: every[bucket] for bucket in short if bucket in every} == {
+        b: s for b, s in short.items() if b in every
+    }
+    assert sum(round(10 * float(share.removesuffix(" %"))) for share in short.values()) == 1000
+    (summary,) = [line for line in summary_lines(sick(ledgers=(one,))) if line.startswith("time: ")]
+    assert f"CPU-bound: Python {every['host.python']}" in summary
+
+
+def run_of_ranks(late: LateBegin | None) -> Diagnosis:
+    """Two ranks; the run's path begins 30 of 100 ms after its window does."""
+    path = RunLedger(100 * MS, 1, (("compute", 70 * MS), ("edge.head", 30 * MS)), ((7, 90 * MS), (1, 10 * MS)))
+    ledgers = (ledger("a", 1, 0, host__op=0.3), ledger("b", 7, 0, host__op=0.1))
+    return sick(ledgers=ledgers, run_ledger=dataclasses.replace(path, late_begin=late))
+
+
+def test_the_rank_that_begins_late_is_named_with_the_time_that_the_others_wait() -> None:
+    late = run_of_ranks(LateBegin(7, 1, 30 * MS))
+    text = " ".join(report(late).split())
+    assert "rank 7 begins 30.00 ms after rank 1, and is waited for" in text
+    assert "before rank 7 begins 30.00 ms 30.0 %" in text and "before the first compute kernel" not in text
+    assert any("before rank 7 begins 30.0 %" in line for line in summary_lines(late))
+    assert "before rank 7 begins" in report(late, output="html")
+
+
+@pytest.mark.parametrize("late", [None, LateBegin(None, 1, 30 * MS), LateBegin(7, 1, 20 * MS)])
+def test_time_before_the_first_kernel_that_is_not_a_late_begin_keeps_its_words(late: LateBegin | None) -> None:
+    text = report(run_of_ranks(late))
+    assert "before the first compute kernel" in text and "begins" not in text.split("Cumulative")[0]
 
 
 def test_colours_carry_the_bar_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

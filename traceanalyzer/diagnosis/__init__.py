@@ -13,6 +13,7 @@ from traceanalyzer.diagnosis.diagnosis import HostFunction as HostFunction
 from traceanalyzer.diagnosis.diagnosis import HostLedger as HostLedger
 from traceanalyzer.diagnosis.diagnosis import KernelClass as KernelClass
 from traceanalyzer.diagnosis.diagnosis import KernelCounters as KernelCounters
+from traceanalyzer.diagnosis.diagnosis import LateBegin as LateBegin
 from traceanalyzer.diagnosis.diagnosis import LeftOut as LeftOut
 from traceanalyzer.diagnosis.diagnosis import ModelDisagreement as ModelDisagreement
 from traceanalyzer.diagnosis.diagnosis import Opening as Opening

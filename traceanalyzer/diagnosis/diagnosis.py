@@ -131,6 +131,15 @@ class Screening:
 
 
 @dataclass(frozen=True)
+class LateBegin:
+    """A rank that begins its window later than another one, and is waited for meanwhile."""
+
+    rank: int | None
+    after_rank: int | None
+    dur_ns: int
+
+
+@dataclass(frozen=True)
 class RunLedger:
     """The run's time, all ranks together: at each moment that of the rank which the others wait for.
 
@@ -142,6 +151,7 @@ class RunLedger:
     buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first
     ranks: tuple[tuple[int | None, int], ...]  # (rank, ns for which the run waited for it), longest first
     recording_count: int = 1  # whose steps are pooled
+    late_begin: LateBegin | None = None  # of the rank that the run waits for first
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class FlopsUse:
         if self.hfu[0] < self.hfu[1]:
             notes.append("a range where an attention's mask was not recorded: causal, or full")
         if self.known_share < MOSTLY_KNOWN:
-            notes.append(f"operations are known for {percent(self.known_share)} of the GPU time")
+            notes.append(f"operations are not known for {percent(1 - self.known_share)} of the GPU time")
         return "; ".join(notes)
 
 

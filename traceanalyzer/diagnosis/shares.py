@@ -16,14 +16,16 @@ MOST_BUCKETS = 8
 
 def shares_words(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> dict[str, str]:
     """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
+    whole = ledger_rows(ledger, every=True)
+    # A bucket has one share, whether the others have a line each or are added up.
+    tenths = dict(zip(dict(whole), tenths_of_percent([dur_ns for _, dur_ns in whole]), strict=True))
     rows = ledger_rows(ledger, every=every)
-    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
+    rest = sum(tenths.values()) - sum(tenths.get(bucket, 0) for bucket, _ in rows)
     # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
-    shares = [
-        tenth / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000
-        for (_, dur_ns), tenth in zip(rows, tenths, strict=True)
-    ]
-    return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
+    return {
+        bucket: percent(tenths.get(bucket, rest) / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000)
+        for bucket, dur_ns in rows
+    }
 
 
 def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> list[tuple[str, int]]:

@@ -83,6 +83,7 @@ def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
         "recording_count": ledger.recording_count,
         "buckets": [_bucket(name, dur_ns) | {"share": share(dur_ns)} for name, dur_ns in ledger.buckets],
         "ranks": [{"rank": rank, "dur_ns": dur_ns, "share": share(dur_ns)} for rank, dur_ns in ledger.ranks],
+        "late_begin": None if ledger.late_begin is None else dataclasses.asdict(ledger.late_begin),
     }
 
 

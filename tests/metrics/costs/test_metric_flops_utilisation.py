@@ -93,7 +93,7 @@ def test_words_of_a_run_weigh_ranks_by_their_time() -> None:
     assert whole.words == "MFU at least 15.0 to 22.5 %, HFU at least 40.0 %"
     assert first.words == "MFU 30.0 %, HFU 40.0 %"
     assert second.place == "rank 1, device 0"
-    assert whole.note.endswith("operations are known for 80.0 % of the GPU time")
+    assert whole.note.endswith("operations are not known for 20.0 % of the GPU time")
 
 
 def test_processes_that_share_a_gpu_reach_its_peak_together() -> None:

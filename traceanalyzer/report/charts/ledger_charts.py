@@ -57,7 +57,9 @@ class StepTime:
     dropped: str = ""
 
 
-def step_columns(steps: Sequence[StepTime], says: str, *, width: int = svg.WIDE, alone: bool = False) -> svg.Svg:
+def step_columns(
+    steps: Sequence[StepTime], says: str, *, width: int = svg.WIDE, alone: bool = False, model: str | None = None
+) -> svg.Svg:
     """Return the steps in their order: compute at the bottom, those that do not count pale and with a star."""
     longest = max((step.dur_ns for step in steps), default=0) or 1
     left = LEFT_PX if width == svg.WIDE else 52
@@ -66,7 +68,7 @@ def step_columns(steps: Sequence[StepTime], says: str, *, width: int = svg.WIDE,
     if len(steps) > MOST_COLUMNS:
         shapes += _curve(steps, longest, left, width, plot)
     else:
-        shapes += _columns(steps, longest, left, width, plot)
+        shapes += _columns(steps, longest, left, width, plot, model)
     return svg.drawing(width, COLUMNS_HEIGHT, says, shapes, alone=alone)
 
 
@@ -86,7 +88,7 @@ def axis_words(dur_ns: float) -> str:
     return "0" if not dur_ns else duration(dur_ns).replace(".00 ", " ").replace(".0 ", " ")
 
 
-def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plot: int) -> list[str]:
+def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plot: int, model: str | None) -> list[str]:
     slot = min((width - left) / len(steps), WIDEST_PX)
     gap = min(10.0, slot / 6)
     every = max(1, -(-len(steps) * 30 // (width - left)))
@@ -103,14 +105,13 @@ def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plo
             if height < 0.2:
                 continue
             y -= height
-            title = f"step {step.step}: {bucket_words(bucket)} {duration(dur_ns)} of {duration(step.dur_ns)}"
+            title = f"step {step.step}: {bucket_words(bucket, model)} {duration(dur_ns)} of {duration(step.dur_ns)}"
             title += f", not counted: {step.dropped}" if faint else ""
             shapes.append(svg.part(svg.token_of(bucket), x, y, slot - gap, height, title=title, faint=faint))
         if at % every == 0:
             name = f"{step.step}{'*' if faint else ''}"
-            shapes.append(
-                svg.words(x + (slot - gap) / 2, COLUMNS_HEIGHT - 5, name, tone="dim", anchor="middle", size=12)
-            )
+            middle = min(x + (slot - gap) / 2, width - svg.words_px(name, 12) / 2)
+            shapes.append(svg.words(middle, COLUMNS_HEIGHT - 5, name, tone="dim", anchor="middle", size=12))
     return shapes
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger, TraceSummary
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, LateBegin, RunLedger, TraceSummary
 from traceanalyzer.diagnosis.flops import FlopsUse
 from traceanalyzer.diagnosis.shares import SMALL_SHARE, compute_share, ledger_rows, shares_words
 from traceanalyzer.diagnosis.verdict import TOO_LITTLE, problems, step_ns
@@ -130,10 +130,26 @@ def _run_section(ledger: RunLedger, diagnosis: Diagnosis, *, verbose: bool) -> S
         for rank, share in waited[:3]
         if share >= SMALL_SHARE and rank is not None
     )
-    notes = (Text(f"at each moment the time of the latest rank: {ranks}", "dim"),) if ranks else ()
-    return Section(
-        (ledger_bar(ledger, codes=verbose),), Heading("Where the run's time goes", (_window(ledger), *notes))
-    )
+    said = [f"at each moment the time of the latest rank: {ranks}"] if ranks else []
+    late = _late_begin(ledger)
+    if late is not None and late.after_rank is not None and late.dur_ns >= SMALL_SHARE * ledger.window_ns:
+        said.append(f"rank {late.rank} begins {duration(late.dur_ns)} after rank {late.after_rank}, and is waited for")
+    notes = (_window(ledger), *(Text(words, "dim") for words in said))
+    return Section((ledger_bar(ledger, codes=verbose),), Heading("Where the run's time goes", notes))
+
+
+def _late_begin(ledger: DeviceLedger | RunLedger | HostLedger) -> LateBegin | None:
+    """Return the rank that begins late, where this is all of the time before the first kernel."""
+    late = ledger.late_begin if isinstance(ledger, RunLedger) else None
+    return late if late and late.rank is not None and ("edge.head", late.dur_ns) in ledger.buckets else None
+
+
+def run_bucket_words(bucket: str, ledger: DeviceLedger | RunLedger | HostLedger) -> str:
+    """Say what a bucket of a ledger means; on a run, the time before the rank begins that the others wait for."""
+    late = _late_begin(ledger)
+    if bucket == "edge.head" and late is not None:
+        return f"before rank {late.rank} begins"
+    return bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
 
 
 def _device_section(
@@ -182,7 +198,7 @@ def ledger_bar(ledger: DeviceLedger | RunLedger | HostLedger, *, codes: bool, ev
     rows, shares = ledger_rows(ledger, every=every), shares_words(ledger, every=every)
     parts = []
     for bucket, dur_ns in rows:
-        words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
+        words = run_bucket_words(bucket, ledger)
         cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
         parts.append(BarPart(bucket, words, dur_ns, cells, bucket if codes and words != bucket else ""))
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))

@@ -63,7 +63,13 @@ def _judged_words(diagnosis: Diagnosis, judged: Sequence[Recording], others: Seq
     sessions = {item.session for item in judged}
     pooled = pooled_ledger(diagnosis)
     if pooled is not None:
-        of = f"{pooled.recording_count} of {pooled.recording_count + len(others)}" if others else f"all {len(judged)}"
+        of = (
+            f"{pooled.recording_count} of {pooled.recording_count + len(others)}"
+            if others
+            else "both"
+            if len(judged) == 2
+            else f"all {len(judged)}"
+        )
         return f"The steps of {of} recordings are pooled: {counted(pooled.step_count, 'step')}{_range_words(judged)}."
     if len(sessions) > 1:
         return "Every recording is judged by itself, and the slowest one stands for the run."

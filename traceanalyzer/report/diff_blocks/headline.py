@@ -138,7 +138,7 @@ def _needed_words(judgement: Judgement) -> list[str]:
 def _needed_for(item: Needed) -> str:
     captures = "over 1,000" if item.captures is None else f"{item.captures:,}"
     if item.is_measured:
-        return f"{captures} for the {percent(item.effect_share)} measured here"
+        return f"{captures} for the change measured here"
     return f"{captures} for {item.effect_share * 100:g} %"
 
 

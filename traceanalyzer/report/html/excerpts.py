@@ -123,16 +123,17 @@ def scenarios_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow,
         return [row for a, b in window.stretches() for row in source.rows(name, [*keys, a, b, least])]
 
     ledger = [] if place.device is None else ask("excerpt_ledger", place.trace_id, place.device)
-    lanes = [_ledger_lane(ledger, window), *_stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)]
+    lanes = [_ledger_lane(ledger, window, source.model)]
+    lanes += _stream_lanes(ask("excerpt_device", place.trace_id, place.device), window, source.noun)
     lanes += _line_lanes(ask, ledger, place, window)
     lanes += _thread_lanes(source, ask, place, window)
     return thinned([lane for lane in lanes if lane.boxes or lane.line], least, most_boxes)
 
 
-def _ledger_lane(rows: Iterable[dict[str, Any]], window: ExcerptWindow) -> Lane:
+def _ledger_lane(rows: Iterable[dict[str, Any]], window: ExcerptWindow, model: str | None) -> Lane:
     boxes = []
     for row in rows:
-        words = bucket_words(row["bucket"])
+        words = bucket_words(row["bucket"], model)
         name = (
             f"{words}: {name_words(row['blame_name'])}" if row["blame_name"] and row["bucket"] != "compute" else words
         )
@@ -140,7 +141,7 @@ def _ledger_lane(rows: Iterable[dict[str, Any]], window: ExcerptWindow) -> Lane:
     return Lane("Time ledger", tuple(boxes))
 
 
-def _stream_lanes(rows: Sequence[dict[str, Any]], window: ExcerptWindow) -> list[Lane]:
+def _stream_lanes(rows: Sequence[dict[str, Any]], window: ExcerptWindow, noun: str) -> list[Lane]:
     streams: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
     for row in rows:
         streams.setdefault((row["device"], row["stream"]), []).append(row)
@@ -150,8 +151,8 @@ def _stream_lanes(rows: Sequence[dict[str, Any]], window: ExcerptWindow) -> list
     lanes = []
     for key in shown:
         boxes = tuple(_device_box(row, window) for row in streams[key])
-        label = f"GPU {key[0]} stream {key[1]}" if several else f"GPU stream {key[1]}"
-        lanes.append(Lane(label if key[1] is not None else "GPU", boxes))
+        label = f"{noun} {key[0]} stream {key[1]}" if several else f"{noun} stream {key[1]}"
+        lanes.append(Lane(label if key[1] is not None else noun, boxes))
     if lanes and len(busiest) > len(shown):
         note = f"{counted(len(busiest) - len(shown), 'more stream')}"
         lanes[-1] = Lane(lanes[-1].label, lanes[-1].boxes, note)

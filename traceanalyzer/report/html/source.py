@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import RunVerdict
 from traceanalyzer.report.html.document import shown_name
+from traceanalyzer.text.words import is_tpu
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,6 +54,17 @@ class PageSource:
     limits: Limits
     names: Names = field(hash=False)
     _kept: dict[tuple[str, tuple[Any, ...]], list[dict[str, Any]]] = field(default_factory=dict, hash=False)
+
+    @property
+    def model(self) -> str | None:
+        """The model of the devices where all are of one; words for time on them go by it."""
+        models = {ledger.device_name for ledger in self.diagnosis.ledgers}
+        return next(iter(models)) if len(models) == 1 else None
+
+    @property
+    def noun(self) -> str:
+        """What the devices are called: GPU or TPU."""
+        return "TPU" if is_tpu(self.model) else "GPU"
 
     def rows(self, name: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Return the rows of a query in `queries/`; none without a connection."""

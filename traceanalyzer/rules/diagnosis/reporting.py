@@ -20,6 +20,7 @@ from traceanalyzer.diagnosis import (
     HostFunction,
     HostLedger,
     KernelClass,
+    LateBegin,
     Opening,
     Outcome,
     Recording,
@@ -114,7 +115,10 @@ def run_ledger(con: duckdb.DuckDBPyConnection, devices: Sequence[DeviceLedger]) 
         buckets[bucket] += dur_ns
         ranks[rank] += dur_ns
     slowest = max(devices, key=lambda device: device.window_ns)
-    return RunLedger(slowest.window_ns, slowest.step_count, tuple(buckets.most_common()), tuple(ranks.most_common()))
+    begins = con.execute(read_query("run_begin")).fetchall()
+    late = [LateBegin(rank, slowest.rank, dur_ns) for rank, dur_ns in begins if rank != slowest.rank]
+    in_order = (tuple(buckets.most_common()), tuple(ranks.most_common()))
+    return RunLedger(slowest.window_ns, slowest.step_count, *in_order, late_begin=late[0] if late else None)
 
 
 def host_ledgers(con: duckdb.DuckDBPyConnection) -> tuple[HostLedger, ...]:

@@ -121,7 +121,7 @@ class Strip {
     pen.fillRect(0, 0, this.gutter, this.height);
     for (const { lane, y, end } of this.lanes) {
       pen.fillStyle = paint("--c-text");
-      const label = this.gutter < WIDE_GUTTER ? lane.label.replace(/^GPU (?:(\d+) )?stream/, (_, of) => (of ? `${of} · stream` : "stream")) : lane.label;
+      const label = this.gutter < WIDE_GUTTER ? lane.label.replace(/^[GT]PU (?:(\d+) )?stream/, (_, of) => (of ? `${of} · stream` : "stream")) : lane.label;
       pen.fillText(fitted(pen, label, this.gutter - 12), 8, y + 9);
       pen.fillStyle = paint("--c-dim");
       lane.note.split("\n").forEach((words, at) => pen.fillText(fitted(pen, words, this.gutter - 12), 8, y + 25 + 15 * at));

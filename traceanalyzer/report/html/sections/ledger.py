@@ -46,7 +46,7 @@ def section(source: PageSource) -> Part | None:
     values = {
         "bar": bar_markup(ledger_bar(top, codes=False, every=True)),
         "others": [_thin(group, source, longest) for group in thin],
-        "keys": _further_keys(top, thin),
+        "keys": _further_keys(top, thin, source.model),
         "more": sum(len(group.members) for group in groups[MOST_BARS:]),
         "work": blocks_markup(slowest_kernels(diagnosis, most=0)[:1] if groups else first.blocks[1:]),
         "recordings": blocks_markup([recordings] if recordings is not None else []),
@@ -54,7 +54,9 @@ def section(source: PageSource) -> Part | None:
     return part_of(first, "time", filled("ledger.html", values), "Time")
 
 
-def _further_keys(top: DeviceLedger | RunLedger | HostLedger, thin: Sequence[LedgerGroup]) -> list[tuple[str, str]]:
+def _further_keys(
+    top: DeviceLedger | RunLedger | HostLedger, thin: Sequence[LedgerGroup], model: str | None
+) -> list[tuple[str, str]]:
     """Return fill and words of the buckets that the thin bars show and the legend above them does not have."""
     legend = {bucket for bucket, dur_ns in top.buckets if dur_ns}
     sizes: dict[str, int] = {}
@@ -62,7 +64,8 @@ def _further_keys(top: DeviceLedger | RunLedger | HostLedger, thin: Sequence[Led
         for bucket, dur_ns in group.worst.buckets:
             if bucket not in legend and dur_ns > LEAST_KEY_SHARE * group.worst.window_ns:
                 sizes[bucket] = sizes.get(bucket, 0) + dur_ns
-    return [(token_of(bucket), bucket_words(bucket)) for bucket in sorted(sizes, key=lambda name: (-sizes[name], name))]
+    ordered = sorted(sizes, key=lambda name: (-sizes[name], name))
+    return [(token_of(bucket), bucket_words(bucket, model)) for bucket in ordered]
 
 
 def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str, object]:
@@ -111,6 +114,8 @@ def plan_drops(diagnosis: Diagnosis, plan: FixPlan) -> tuple[Drop, list[Drop]]:
 
 LEAST_STEPS = 2
 SLOWEST = 5
+# A step that is less longer than the median is like the others.
+SLOWER_SHARE = 0.01
 # The slowest of fewer steps are seen in the chart.
 MANY_STEPS = 8
 
@@ -135,9 +140,9 @@ def steps(source: PageSource) -> Part | None:
     elif len(source.diagnosis.ledgers) > 1:
         note = f"{group_place(group, source.diagnosis.ledgers)}, the slowest is shown: {note}"
     values = {
-        "wide": step_columns(steps, says),
-        "narrow": step_columns(steps, says, width=NARROW),
-        "slowest": blocks_markup([_slowest(kept)]) if len(kept) >= MANY_STEPS else "",
+        "wide": step_columns(steps, says, model=source.model),
+        "narrow": step_columns(steps, says, width=NARROW, model=source.model),
+        "slowest": blocks_markup(slowest_steps(kept, source.model)),
     }
     return Part("steps", "Steps", filled("drawings.html", values), "Steps", note)
 
@@ -171,15 +176,19 @@ def step_times(rows: list[dict[str, Any]]) -> list[StepTime]:
     return list(steps.values())
 
 
-def _slowest(kept: list[StepTime]) -> Table:
+def slowest_steps(kept: list[StepTime], model: str | None) -> list[Table]:
+    """Return the steps that take visibly longer than the median; of a few steps the chart shows them."""
+    if len(kept) < MANY_STEPS:
+        return []
     median = sorted(step.dur_ns for step in kept)[len(kept) // 2]
     names = {bucket for step in kept for bucket in step.buckets}
     usual = {name: sorted(step.buckets.get(name, 0) for step in kept)[len(kept) // 2] for name in names}
     rows = []
-    for step in sorted(kept, key=lambda step: (-step.dur_ns, step.step))[:SLOWEST]:
+    slow = [step for step in kept if step.dur_ns > (1 + SLOWER_SHARE) * median]
+    for step in sorted(slow, key=lambda step: (-step.dur_ns, step.step))[:SLOWEST]:
         more = max(sorted(step.buckets), key=lambda name: step.buckets[name] - usual[name], default="")
         excess = step.buckets.get(more, 0) - usual.get(more, 0)
-        why = f"{bucket_words(more)} +{duration(excess)}" if excess > 0 else "–"
+        why = f"{bucket_words(more, model)} +{duration(excess)}" if excess > 0 else "–"
         rows.append((str(step.step), duration(step.dur_ns), gain(1 - step.dur_ns / median) if median else "–", why))
     columns = ("step", "time", "against the median", "most of it")
-    return Table(columns, tuple(rows), right=frozenset({0, 1, 2}), title="The slowest steps")
+    return [Table(columns, tuple(rows), right=frozenset({0, 1, 2}), title="The slowest steps")] if rows else []

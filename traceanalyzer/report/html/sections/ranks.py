@@ -12,10 +12,11 @@ from typing import Any
 from traceanalyzer.diagnosis import DeviceLedger
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, drawing, fitted, words, words_px
+from traceanalyzer.report.diagnosis_blocks.ledgers import run_bucket_words
 from traceanalyzer.report.html.document import Part, filled
 from traceanalyzer.report.html.sections.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.text.words import bucket_words, counted, duration, listed, percent
+from traceanalyzer.text.words import counted, duration, listed, percent
 
 RAMP = ("#eaf1f9", "#c9dcf1", "#9cbfe3", "#5f93cd", "#1f4f86")
 MOST_HEIGHT = 320
@@ -303,7 +304,9 @@ def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
         rank, dur_ns = run.ranks[0]
         words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time"
         spent = [(row["bucket"], row["dur_ns"] / run.window_ns) for row in source.rows("waited_for", [rank])]
-        told = [f"{bucket_words(bucket)} {percent(share)}" for bucket, share in spent if share >= LEAST_TOLD_SHARE]
+        told = [
+            f"{run_bucket_words(bucket, run)} {percent(share)}" for bucket, share in spent if share >= LEAST_TOLD_SHARE
+        ]
         words += f" ({listed(told)})." if told else "."
     return words
 

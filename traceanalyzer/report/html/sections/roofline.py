@@ -207,7 +207,7 @@ def section(source: PageSource) -> Part | None:
         return None
     known_share = source.rows("modelled_share", keys)[0]["share"]
     memory = roofs[0]["memory_gb_per_s"]
-    note = f"of the whole trace; operations and bytes are known for {percent(known_share)} of the GPU time"
+    note = f"of the whole trace; operators of known operations and bytes take {percent(known_share)} of the GPU time"
     note += f"; by the data sheet of {roofs[0]['name']}: {memory:,.0f} GB/s"
     if len(source.diagnosis.ledgers) > 1:
         note = f"{group_place(group, source.diagnosis.ledgers)}: {note}"

@@ -166,13 +166,12 @@ def ranges(source: PageSource) -> Part | None:
         PageColumn("calls", "call_count", "count"),
         PageColumn("on the host", "host_sum_ns", "time"),
         PageColumn("self, host", "host_self_ns", "time"),
-        PageColumn("GPU busy", "busy_ns", "time"),
-        PageColumn("GPU idle inside", "idle_ns", "time"),
-        PageColumn("GPU operations", "op_count", "count"),
+        PageColumn(f"{source.noun} busy", "busy_ns", "time"),
+        PageColumn(f"{source.noun} idle inside", "idle_ns", "time"),
+        PageColumn(f"{source.noun} operations", "op_count", "count"),
     )
-    note = (
-        "of the whole trace; GPU busy: time in which work launched inside runs; ranges inside others share all numbers"
-    )
+    on_device = f"{source.noun} busy: time in which work launched inside runs; " if source.diagnosis.ledgers else ""
+    note = f"of the whole trace; {on_device}ranges inside others share all numbers"
     return _section(source, "ranges", "Ranges that the program marked", note, columns, "busy_ns", "host_sum_ns")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from traceanalyzer.diagnosis.verdict import is_recorded_again
 from traceanalyzer.report.charts.ledger_charts import axis_words
 from traceanalyzer.report.charts.svg import (
     FILLS,
@@ -180,10 +181,12 @@ def section(source: PageSource) -> Part | None:
     if not rows:
         return None
     shown = rows[:MOST_LANES]
-    frame = frame_of(shown)
+    clocks = {row["trace_id"]: row["ahead_ns"] for row in source.rows("timeline_clocks")} if len(shown) > 1 else {}
+    frame = frame_of(shown, clocks)
     cells = source.rows("timeline_cells", frame.parameters())
     steps = source.rows("timeline_steps", frame.parameters()[1:])
     lanes = _lanes(source, shown, cells, steps)
+    named = {row["bucket"]: bucket_words(row["bucket"], source.model) for row in cells}
     words = [lane.label for lane in lanes.values()]
     says = (
         f"Timeline of {counted(len(lanes), 'lane')}: {', '.join(words[:FEW_LANES])}. Search and tables name the times."
@@ -201,7 +204,7 @@ def section(source: PageSource) -> Part | None:
         "narrow": drawings[1],
         "says": says,
         "lanes": len(lanes),
-        "keys": [(token_of(bucket), bucket_words(bucket)) for bucket in buckets],
+        "keys": [(token_of(bucket), named[bucket]) for bucket in buckets],
         "more": len(rows) - len(shown),
     }
     data = {
@@ -209,19 +212,24 @@ def section(source: PageSource) -> Part | None:
         "cell": frame.cell_ns,
         "each": CELLS_EACH,
         "at": _start(source, frame),
-        "buckets": [[TOKENS.index(token_of(bucket)), bucket_words(bucket)] for bucket in buckets],
+        "buckets": [[TOKENS.index(token_of(bucket)), named[bucket]] for bucket in buckets],
         "lanes": [_plain(source, key, lane, cells, buckets) for key, lane in lanes.items()],
         "index": _index(source, frame, list(lanes)),
     }
-    note = _note(shown, frame)
+    note = _note(source, shown, frame, clocks)
     return Part("timeline", "Timeline", filled("run_timeline.html", values), "Timeline", note, {"timeline": data})
 
 
-def frame_of(lanes: Sequence[Row]) -> TimeFrame:
-    """Return a frame in which the analyzed time of every trace begins at one place, as clocks of ranks differ."""
+def frame_of(lanes: Sequence[Row], clocks: Mapping[int, int]) -> TimeFrame:
+    """Return a frame on one clock where all traces have one (by how much each is ahead).
+
+    Else the analyzed time of every trace begins at one place.
+    """
     begins: dict[int, int] = {}
     for lane in lanes:
         begins[lane["trace_id"]] = min(begins.get(lane["trace_id"], lane["begin_ns"]), lane["begin_ns"])
+    if begins.keys() <= clocks.keys():
+        begins = {trace: clocks[trace] for trace in begins}
     ahead = max(begins[lane["trace_id"]] - lane["first_ns"] for lane in lanes)
     zeros = {trace: begin - ahead for trace, begin in begins.items()}
     length_ns = max(lane["last_ns"] - zeros[lane["trace_id"]] for lane in lanes)
@@ -246,18 +254,19 @@ def _lanes(
     for row in steps:
         marks.setdefault((row["trace_id"], row["device"]), []).append(row)
     return {
-        key: RunLane(_label(key, keys, traces), stretches(marks.get(key, ())), kept[key], outside[key]) for key in keys
+        key: RunLane(_label(source, key, keys, traces), stretches(marks.get(key, ())), kept[key], outside[key])
+        for key in keys
     }
 
 
-def _label(key: LaneKey, keys: Sequence[LaneKey], traces: Mapping[int, Row]) -> str:
+def _label(source: PageSource, key: LaneKey, keys: Sequence[LaneKey], traces: Mapping[int, Row]) -> str:
     trace, device = key
     rank = traces[trace]["rank"]
     several = len({trace for trace, _ in keys}) > 1
     ranks = [traces[other]["rank"] for other in {trace for trace, _ in keys}]
     name = f"rank {rank}" if rank is not None and ranks.count(rank) == 1 else str(traces[trace]["trace"])
     alone = sum(other == trace for other, _ in keys) == 1
-    where = "host" if device is None else "GPU" if alone and several else f"GPU {device}"
+    where = "host" if device is None else source.noun if alone and several else f"{source.noun} {device}"
     return f"{shown_name(name, 48)} {where}" if several else where
 
 
@@ -354,9 +363,14 @@ def _start(source: PageSource, frame: TimeFrame) -> int | None:
     return None if first_ns is None else zero - int(first_ns)
 
 
-def _note(lanes: Sequence[Row], frame: TimeFrame) -> str:
-    what = "the thread that runs the steps" if lanes[0]["device"] is None else "from the first to the last GPU work"
+def _note(source: PageSource, lanes: Sequence[Row], frame: TimeFrame, clocks: Mapping[int, int]) -> str:
+    on_host = lanes[0]["device"] is None
+    what = "the thread that runs the steps" if on_host else f"from the first to the last {source.noun} work"
     note = f"{what}; a column is {duration(frame.cell_ns)}; what lies outside the analyzed time is pale"
-    if len(frame.zeros) > 1:
-        note += "; the analyzed time of all ranks begins at one place, as their clocks differ"
+    if len(frame.zeros) > 1 and frame.zeros.keys() <= clocks.keys():
+        note += "; all ranks are on one clock, by the ends of their collectives"
+    elif len(frame.zeros) > 1:
+        again = is_recorded_again(source.diagnosis)
+        all_, why = ("all recordings", "for comparison") if again else ("all ranks", "as their clocks differ")
+        note += f"; the analyzed time of {all_} begins at one place, {why}"
     return note

@@ -132,14 +132,15 @@ def _compute(source: PageSource) -> Tile:
     if is_recorded_again(source.diagnosis):
         note += f", in {counted(len({ledger.trace for ledger in ledgers}), 'recording')}"
     low, high = percent(shares[0]), percent(shares[-1])
-    return Tile("GPU busy with compute", low if low == high else f"{low.removesuffix(' %')} to {high}", note)
+    return Tile(f"{source.noun} busy with compute", low if low == high else f"{low.removesuffix(' %')} to {high}", note)
 
 
 def _fixes(source: PageSource) -> Tile:
     plan = leading_plan(source.diagnosis)
     joint = sum(promised_ns(plan, source.diagnosis.findings)) / plan.window_ns if plan else 0.0
     if plan is None or joint <= 0:
-        return Tile("All fixes together", "–", "nothing to save was found")
+        known = not problems(source.diagnosis)
+        return Tile("All fixes together", "–", "nothing to save was found" if known else "no saving can be computed")
     return Tile("All fixes together", gain(joint), f"{speedup(joint)}, at best")
 
 
