@@ -39,3 +39,28 @@ def test_work_around_a_launch_stays_with_the_wait_that_took_the_lead() -> None:
     )
     assert rows[0][0] == "host.sync"
     assert rows[0][1] >= 5 * 200 * US
+
+
+@pytest.mark.parametrize(("call", "divides"), [("putc", False), ("write", False), ("cudaLaunchKernel", True)])
+def test_calls_of_the_system_do_not_divide_code_of_the_program_and_the_driver_does(call: str, divides: bool) -> None:
+    """Two milliseconds of code print a letter each 0.2 ms: they are the program's, not the wait's before them."""
+    drawn = ["id thread category name start end"]
+    ops = ["id stream kind start end launch"]
+    begin_us, category = 0, "runtime" if divides else "os"
+    for at in range(6):
+        done_us = begin_us + KERNEL_US + 20
+        drawn.append(f"{at + 1} 0 runtime cudaLaunchKernel {begin_us} {begin_us + 10}")
+        drawn.append(f"{at + 21} 0 runtime cudaDeviceSynchronize {begin_us + 20} {done_us}")
+        drawn += [
+            f"{100 + 10 * at + nth} 0 {category} {call} {done_us + 200 * nth} {done_us + 200 * nth + 2}"
+            for nth in range(1, 10)
+        ]
+        ops.append(f"{at + 41} 7 kernel {begin_us + 12} {begin_us + 12 + KERNEL_US} {at + 1}")
+        begin_us = done_us + 2_000
+    rows = dict(
+        Drawn.of("\n".join(drawn), "\n".join(ops)).rows(
+            "SELECT cause, sum(dur_ns) FROM ledger_rows WHERE bucket <> 'compute' GROUP BY cause"
+        )
+    )
+    assert (rows.get("host.sync", 0) > 5 * 1_500 * US) == divides
+    assert (rows.get("host.other", 0) > 5 * 1_900 * US) != divides

@@ -38,6 +38,8 @@ FIRST_HOST = CODE[HOST[0]]
 LIGHT_CODES = tuple(HOST_CODE[name] for name in LIGHT)
 # The program's own code, outside of operators and of calls into the driver.
 OWN_CODE_CODES = (HOST_CODE["host.python"], HOST_CODE["host.other"])
+# What own code goes on around: calls of the operating system and of the interpreter, which no driver's call divides.
+OUTSIDE_DRIVER_CODES = (*OWN_CODE_CODES, *(HOST_CODE[f"host.{name}"] for name in ("io", "gc", "lock", "offcpu")))
 SYNC_CODE = HOST_CODE["host.sync"]
 LAUNCH_CODE = HOST_CODE["host.launch_api"]
 OTHER_CODE = HOST_CODE["host.other"]

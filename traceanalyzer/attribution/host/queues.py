@@ -51,10 +51,14 @@ class Pieces(Struct, frozen=True):
         sums = np.bincount(key, weights=self.dur, minlength=owners * len(HOST))
         return sums.astype(np.int64).reshape(owners, len(HOST))
 
-    def long_part(self, owners: int, states: tuple[int, ...], least: int) -> Floats:
-        """Return the part of each cause, shaped as `amounts`, that lies in runs of `states` of a least length."""
+    def long_part(self, owners: int, states: tuple[int, ...], least: int, around: tuple[int, ...]) -> Floats:
+        """Return the part of each cause, shaped as `amounts`, that lies in runs of `states` of a least length.
+
+        States `around` do not end a run, and count in its length.
+        """
         key = self.owner * len(HOST) + self.state
-        run = np.cumsum(np.append(True, np.diff(key) != 0)) - 1 if len(key) else key
+        same = np.where(np.isin(self.state, around), self.owner * len(HOST) + around[0], key)
+        run = np.cumsum(np.append(True, np.diff(same) != 0)) - 1 if len(key) else key
         length = np.bincount(run, weights=self.dur)[run] if len(key) else self.dur
         long = np.isin(self.state, states) & (length >= least)
         sums = np.bincount(key[long], weights=self.dur[long], minlength=owners * len(HOST)).reshape(owners, len(HOST))

@@ -16,7 +16,16 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.columns import HOST, LIGHT_CODES, OTHER_CODE, OWN_CODE_CODES, SYNC_CODE, Flags, Ints
+from traceanalyzer.attribution.columns import (
+    HOST,
+    LIGHT_CODES,
+    OTHER_CODE,
+    OUTSIDE_DRIVER_CODES,
+    OWN_CODE_CODES,
+    SYNC_CODE,
+    Flags,
+    Ints,
+)
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, device_waits_of
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.host.queues import cut, hand_over
@@ -242,7 +251,7 @@ def _shared(
     amounts[amounts.sum(axis=1) == 0, OTHER_CODE] = 1
     shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
     light = list(LIGHT_CODES)
-    passable = (shares * (1 - pieces.long_part(count, OWN_CODE_CODES, LONG_CODE_NS)))[:, light]
+    passable = (shares * (1 - pieces.long_part(count, OWN_CODE_CODES, LONG_CODE_NS, OUTSIDE_DRIVER_CODES)))[:, light]
     light_ns = passable.sum(axis=1)
     # Only the first part of a cut pause follows a wait that began while compute ran.
     is_first = np.append(True, owner[1:] != owner[:-1])
