@@ -6,7 +6,7 @@ CREATE TABLE memory_events (
     start_ns      BIGINT NOT NULL,   -- time of the event
     kind          VARCHAR NOT NULL,  -- alloc, free or oom
     device_type   INTEGER,           -- c10::DeviceType: 0 CPU, 1 CUDA, 6 on ROCm
-    device        INTEGER,           -- device; -1 for the CPU
+    device        INTEGER,           -- device; -1 for the CPU, NULL where it is not recorded
     address       BIGINT,            -- address
     size_bytes    BIGINT,            -- allocated (positive) or freed (negative)
     allocated_bytes BIGINT,          -- total in use after the event

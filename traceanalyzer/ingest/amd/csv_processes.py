@@ -37,8 +37,7 @@ _LEADING = ("kernel", "copy", "api", "counter", "allocation")
 _UNREADABLE = "unreadable"  # by its name one of the tables, but not by its header
 _SCRATCH = re.compile(r"_scratch_memory_trace\.csv$", re.IGNORECASE)  # no allocations of the program: not read
 _ENDING = re.compile(
-    r"_(?:kernel_trace|hip_api_trace|hsa_api_trace|memory_copy_trace|marker_api_trace|rccl_api_trace"
-    r"|memory_allocation_trace|scratch_memory_trace|counter_collection|agent_info)\.csv$",
+    r"_(?:(?:[a-z]+_api|kernel|memory_copy|memory_allocation|scratch_memory)_trace|counter_collection|agent_info)\.csv$",
     re.IGNORECASE,
 )
 

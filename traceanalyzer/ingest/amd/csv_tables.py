@@ -75,17 +75,19 @@ class CsvRecording:
     def _of(self, kind: str) -> list[Path]:
         return [file for file, known in self._tables.items() if known == kind]
 
-    def _batches(self, file: Path) -> Iterator[pa.RecordBatch]:
+    def _batches(self, file: Path, defects: AmdDefects | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the process's rows of a table as texts, columns in small letters."""
-        for batch in batches_of(file, self.defects):
-            if not self._many or self._tables[file] == "agent":
+        counted = self.defects if defects is None else defects
+        is_shared = self._tables[file] == "agent"  # of all processes, unless it names them
+        for batch in batches_of(file, counted):
+            if not self._many or (is_shared and "guid" not in batch.schema.names):
                 yield batch
                 continue
             own = self._process.owns(batch, is_first=self._is_first)
             if own is not None:
                 yield batch.filter(own)
             elif self._is_first:
-                self.defects.add("unknown-process", batch.num_rows, file.name)
+                counted.add("unknown-process", batch.num_rows, file.name)
                 yield batch
 
     def _read_agents(self) -> list[dict[str, str]]:
@@ -215,10 +217,14 @@ class CsvRecording:
                 yield self._copy_rows(batch, file)
 
     def _counted_dispatches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the dispatches that counters name, once each; other tables repeat them for other counters."""
+        """Yield the dispatches that counters name, once each; other tables repeat them for other counters.
+
+        Damage that costs a counter, too, is counted with the counters.
+        """
         seen: set[int] = set()
         for file in self._of("counter")[:1]:
-            for rows in self._batches(file):
+            for all_rows in self._batches(file, AmdDefects()):
+                rows = all_rows.filter(pa.array(integers(numbers(all_rows, "start_timestamp")) > 0))
                 numbered, places = np.unique(integers(numbers(rows, "dispatch_id")), return_index=True)
                 listed = zip(numbered.tolist(), places.tolist(), strict=True)
                 batch = rows.take(pa.array(sorted(place for number, place in listed if number not in seen), pa.int64()))
@@ -294,7 +300,9 @@ class CsvRecording:
             sums: dict[tuple[str, str, str, int], float] = {}
             for batch in self._batches(file):
                 columns = ("dispatch_id", "counter_name", "kernel_name")
-                starts = integers(numbers(batch, "start_timestamp")).tolist()
+                start = integers(self._numbers(batch, "start_timestamp", file))
+                self.defects.add("no-times", int((start <= 0).sum()), file.name)
+                starts = start.tolist()
                 texts = [batch.column(name).to_pylist() if name in batch.schema.names else starts for name in columns]
                 for dispatch, counter, kernel, start, value in zip(
                     *texts, starts, batch.column("counter_value").to_pylist(), strict=True

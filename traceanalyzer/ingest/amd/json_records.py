@@ -13,9 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest.amd.recording import Lookup
 from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 
@@ -73,6 +76,17 @@ def object_of(value: Any) -> dict[str, Any]:
 def objects_of(value: Any) -> list[dict[str, Any]]:
     """Return the members of a list as objects, empty ones for every other; an empty list for every other value."""
     return [object_of(one) for one in value] if isinstance(value, list) else []
+
+
+def texts_by_key(value: Any) -> tuple[Lookup, Column]:
+    """Return the keys and the texts of a list of {key, value}."""
+    listed = [
+        (key, str(one["value"]))
+        for one in objects_of(value)
+        if (key := number_or_none(one.get("key"))) is not None and one.get("value") is not None
+    ]
+    texts: Column = pa.array([text for _, text in listed], pa.string())
+    return Lookup(np.array([key for key, _ in listed], np.int64)), texts
 
 
 _BATCH_ROWS = 16_384

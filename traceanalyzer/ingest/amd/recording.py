@@ -66,7 +66,7 @@ KINDS = {
     ),
     "serialised-by-counters": (
         "note",
-        "counters were collected without a trace of kernels: kernels ran one at a time, so gaps are not the program's",
+        "counters were collected of all kernels: kernels ran one at a time, so gaps are not the program's",
     ),
     "overlap-in-queue": (
         "note",
@@ -97,13 +97,13 @@ class AmdDefects(Defects):
 
 
 _KINDS = {"HOST_TO_DEVICE": "HtoD", "DEVICE_TO_HOST": "DtoH", "DEVICE_TO_DEVICE": "DtoD", "HOST_TO_HOST": "HtoH"}
-_PREFIX = "MEMORY_COPY_"
+COPY_PREFIX = "MEMORY_COPY_"
 
 
-def copy_kinds(names: Column, between_gpus: Column) -> Column:
+def copy_kinds(names: Column, between_gpus: Column | None = None) -> Column:
     """Return the kinds of copies by their names, such as MEMORY_COPY_HOST_TO_DEVICE; NULL for other names."""
-    kinds = [_KINDS.get((name or "").removeprefix(_PREFIX)) for name in names.to_pylist()]
-    peers = flags(between_gpus).tolist()
+    kinds = [_KINDS.get((name or "").removeprefix(COPY_PREFIX)) for name in names.to_pylist()]
+    peers = flags(between_gpus).tolist() if between_gpus is not None else [False] * len(names)
     named = ["PtoP" if peer and kind == "DtoD" else kind for kind, peer in zip(kinds, peers, strict=True)]
     return pa.array(named, pa.string()).dictionary_encode()
 
@@ -114,17 +114,17 @@ def on_host(kinds: Column) -> npt.NDArray[np.bool_]:
 
 
 _CPU, _ROCM = 0, 6  # c10::DeviceType
-_SCRATCH = "SCRATCH"
+_SCRATCH, _NO_GPU = "SCRATCH", -1
 
 
-def allocation_rows(rows: Sequence[Mapping[str, Any]], devices: Sequence[int]) -> Iterator[tuple[str, pa.Table]]:
+def allocation_rows(rows: Sequence[Mapping[str, Any]], devices: Sequence[int | None]) -> Iterator[tuple[str, pa.Table]]:
     """Yield rows of `memory_events`, with sizes and devices of frees from what was allocated at their address.
 
-    `rows` have event_id, start, end, tid, type, level, address and size; `devices` are their GPUs, -1 for none. Scratch
-    memory belongs to no allocation of the program: it is kept as arguments.
+    `rows` have event_id, start, end, tid, type, level, address and size; `devices` are their GPUs, -1 for the CPU, None
+    where it is not known. Scratch memory belongs to no allocation of the program: it is kept as arguments.
     """
     order = sorted(range(len(rows)), key=lambda at: (rows[at]["end"], rows[at]["event_id"]))
-    held: dict[int | None, tuple[int | None, int]] = {}
+    held: dict[int | None, tuple[int | None, int | None]] = {}
     events, scratch = [], []
     for at in order:
         row, device = rows[at], devices[at]
@@ -134,7 +134,7 @@ def allocation_rows(rows: Sequence[Mapping[str, Any]], devices: Sequence[int]) -
             continue
         is_free = kind in ("FREE", "RECLAIM")
         if is_free:
-            size, device = held.pop(row["address"], (None, device))
+            size, device = held.pop(row["address"], (None, None if device == _NO_GPU else device))
         else:
             held[row["address"]] = (size, device)
         events.append(
@@ -143,7 +143,7 @@ def allocation_rows(rows: Sequence[Mapping[str, Any]], devices: Sequence[int]) -
                 "thread": row["tid"],
                 "start_ns": row["end"],
                 "kind": "free" if is_free else "alloc",
-                "device_type": _CPU if device < 0 else _ROCM,
+                "device_type": _CPU if device == _NO_GPU else _ROCM,
                 "device": device,
                 "address": row["address"],
                 "size_bytes": None if size is None else -size if is_free else size,
@@ -174,6 +174,7 @@ _WORK: dict[str, pa.DataType] = {
     "registers_per_thread": pa.int64(),
     "shared_memory_bytes": pa.int64(),
     "scratch_bytes": pa.int64(),
+    "range": pa.dictionary(pa.int32(), pa.string()),  # by which the user has kernels renamed
     "graph_id": pa.int64(),
     "graph_node_id": pa.int64(),
     "dispatch": pa.int64(),
@@ -258,6 +259,7 @@ class CounterRows:
 
     names: Mapping[int, str]
     batches: Iterator[pa.RecordBatch]
+    may_be_alone: bool  # no other trace of kernels is known
 
 
 _COUNTERS: dict[str, pa.DataType] = {

@@ -68,6 +68,7 @@ def _dispatches(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> I
             "registers_per_thread": taken(registers, kernel),
             "shared_memory_bytes": batch.column("group_segment_size"),
             "scratch_bytes": batch.column("private_segment_size"),
+            "range": tables.coded_strings(batch.column("region_name_id")),
             "graph_id": unless_zero(batch.column("graph_exec_id")),
             "graph_node_id": unless_zero(batch.column("graph_node_id")),
             "dispatch": batch.column("dispatch_id"),

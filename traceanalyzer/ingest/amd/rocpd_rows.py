@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS
 from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, integers, taken
@@ -39,8 +40,6 @@ TABLES = (
         "id! pid type:text absolute_index logical_index type_index name:text product_name:text extdata:text",
     ),
     table_of("symbol", "rocpd_info_kernel_symbol", "id! kernel_name:text display_name:text arch_vgpr_count"),
-    table_of("queue", "rocpd_info_queue", "id! name:text"),
-    table_of("stream", "rocpd_info_stream", "id! name:text"),
     table_of("pmc", "rocpd_info_pmc", "id! name:text symbol:text"),
     table_of("track", "rocpd_track", "id! pid tid name_id"),
     table_of("event", "rocpd_event", "id! category_id stack_id extdata:text"),
@@ -164,6 +163,13 @@ class ProcessTables:
     def strings(self, ids: Column | Int) -> Column:
         """Return texts by their ids; NULL where there is none."""
         return taken(self._strings, self._strings_at.find(ids))
+
+    def coded_strings(self, ids: Column) -> Column:
+        """Return texts by ids of which few differ; empty where there is none."""
+        coded = ids.dictionary_encode()
+        texts = pc.call_function("coalesce", [self.strings(coded.dictionary), pa.scalar("")])
+        column: Column = pa.DictionaryArray.from_arrays(coded.indices, texts)
+        return column
 
     def environment(self) -> dict[str, int]:
         """Return the numbers that launchers gave to the process; SQLite takes them out, and nothing else is read."""

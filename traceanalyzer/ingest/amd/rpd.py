@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.amd.recording import (
+    COPY_PREFIX,
     AmdDefects,
     CounterRows,
     Identity,
@@ -21,6 +22,7 @@ from traceanalyzer.ingest.amd.recording import (
     allocation_rows,
     array_of,
     call_batch,
+    copy_kinds,
     flags,
     integers,
     ints,
@@ -54,10 +56,10 @@ _OF_EVENTS = ("api", "op", "monitor")
 # What a recording always has.
 _WANTED = ("string", "api", "op", "link")
 _COPIES = {
-    "CopyHostToDevice": "HtoD",
-    "CopyDeviceToHost": "DtoH",
-    "CopyDeviceToDevice": "DtoD",
-    "CopyHostToHost": "HtoH",
+    "CopyHostToDevice": "HOST_TO_DEVICE",
+    "CopyDeviceToHost": "DEVICE_TO_HOST",
+    "CopyDeviceToDevice": "DEVICE_TO_DEVICE",
+    "CopyHostToHost": "HOST_TO_HOST",
 }
 _MARKER = "UserMarker"
 # The recorder's own work.
@@ -123,6 +125,7 @@ class RpdRecording:
         self._arguments = self._read_strings("ustring") if self._has("ustring") else self._strings
         self._names = NameCodes()
         self._allocations: list[dict[str, Any]] = []
+        self._devices: set[int] = set()
         self._own_calls = self._other_calls = np.empty(0, np.int64)
 
     @property
@@ -266,14 +269,16 @@ class RpdRecording:
         described = _texts(self._strings, batch.column("description_id"))
         self.defects.add("missing-string", described.null_count, "of GPU work")
         names = [what or kind for what, kind in zip(described.to_pylist(), kinds, strict=True)]
-        is_copy = np.array([kind.startswith("Copy") for kind in kinds], np.bool_)
+        is_copy = np.array([kind.startswith(("Copy", COPY_PREFIX)) for kind in kinds], np.bool_)
         is_fill = np.array([kind.startswith("Fill") for kind in kinds], np.bool_)
         # Nodes of a graph have no launch of their own.
         at = np.where(is_copy | is_fill | (types.to_numpy(zero_copy_only=False) == "Task"), NONE, launches[0].find(api))
         _, *sides, lds, scratch = (ints(_at(column, at)) for column in launches[1])
+        gpus = batch.column("gpuId")
+        self._devices.update(np.unique(np.maximum(integers(gpus), 0)).tolist())
         columns: dict[str, Column] = {
             "op_id": batch.column("event_id"),
-            "device": batch.column("gpuId"),
+            "device": gpus,
             "stream": batch.column("queueId"),
             "queue": batch.column("queueId"),
             "is_copy": pa.array(is_copy),
@@ -283,7 +288,7 @@ class RpdRecording:
             "end_ns": batch.column("end"),
             "correlation": ints(api),
             "size_bytes": ints(_at(moved[1][1], np.where(is_copy, moved[0].find(api), NONE))),
-            "copy_kind": pa.array([_COPIES.get(kind) for kind in kinds], pa.string()).dictionary_encode(),
+            "copy_kind": copy_kinds(pa.array([_COPIES.get(kind, kind) for kind in kinds], pa.string())),
             "shared_memory_bytes": lds,
             "scratch_bytes": scratch,
         }
@@ -305,7 +310,9 @@ class RpdRecording:
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield allocations, and what was sampled of the devices; see ProcessRecording."""
         if self._allocations:
-            yield from allocation_rows(self._allocations, [0] * len(self._allocations))
+            # No allocation names its device.
+            (device,) = self._devices if len(self._devices) == 1 else (None,)
+            yield from allocation_rows(self._allocations, [device] * len(self._allocations))
         for batch in self._batches("monitor") if self._is_first else ():
             devices = zip(batch.column("deviceType").to_pylist(), batch.column("deviceId").to_pylist(), strict=True)
             yield (

@@ -22,6 +22,7 @@ from traceanalyzer.ingest.amd.json_records import (
     object_of,
     objects_of,
     text_or_none,
+    texts_by_key,
     time_of,
     whole_number,
 )
@@ -62,6 +63,7 @@ _DISPATCHES = (
     "correlation",
     "lds",
     "scratch",
+    "external",
     *(f"items_{axis}" for axis in _AXES),
     *(f"block_{axis}" for axis in _AXES),
 )
@@ -140,7 +142,7 @@ class SdkRecording:
             self._facts[key] = value
             return
         try:
-            if place == "callback_records":
+            if place == "callback_records" or key == "counter_collection":
                 self._take_counters(key, value)
             elif key == "kernel_dispatch":
                 self._add_dispatch("dispatches", value, value["dispatch_info"])
@@ -197,6 +199,7 @@ class SdkRecording:
                 whole_number(record["correlation_id"]["internal"]),
                 whole_number(info.get("group_segment_size", 0)),
                 whole_number(info.get("private_segment_size", 0)),
+                whole_number(record["correlation_id"].get("external", 0)),
                 *sides,
             )
         )
@@ -267,7 +270,6 @@ class SdkRecording:
         self.devices = self._agents.rows
         if not self._spools["dispatches"].count and self._spools["counted"].count:
             self._spools["dispatches"] = self._spools["counted"]
-            self.defects.add("serialised-by-counters", example=f"{len(self._counted)} dispatches")
 
     def _agents_in(self) -> Iterator[Agent]:
         for agent in objects_of(self._facts.get("agents")):
@@ -286,13 +288,7 @@ class SdkRecording:
         return self._call_batches("calls")
 
     def _call_batches(self, place: str) -> Iterator[pa.RecordBatch]:
-        messages = [
-            (key, str(one["value"]))
-            for one in objects_of(object_of(self._facts.get("strings")).get("marker_api"))
-            if (key := number_or_none(one.get("key"))) is not None and one.get("value") is not None
-        ]
-        message_at = Lookup(np.array([key for key, _ in messages], np.int64))
-        texts = pa.array([text for _, text in messages], pa.string())
+        message_at, texts = texts_by_key(object_of(self._facts.get("strings")).get("marker_api"))
         is_marker = np.array([category == "annotation" for category, _ in self.kinds()] or [False], np.bool_)
         for rows in self._spools[place].batches():
             marks = is_marker[integers(rows.column("kind"))]
@@ -330,6 +326,8 @@ class SdkRecording:
         symbol_at = Lookup(np.array([one["kernel_id"] for one in symbols], np.int64))
         names = pa.array([kernel_name(one) for one in symbols], pa.string())
         registers = pa.array([number_or_none(one.get("arch_vgpr_count")) for one in symbols], pa.int64())
+        external = object_of(object_of(self._facts.get("strings")).get("correlation_id")).get("external")
+        renamed_at, renamed = texts_by_key(external)
         for rows in self._spools["dispatches"].batches():
             kernel = symbol_at.find(rows.column("kernel"))
             self.defects.add("missing-kernel", int((kernel == NONE).sum()))
@@ -341,6 +339,7 @@ class SdkRecording:
                 "registers_per_thread": taken(registers, kernel),
                 "shared_memory_bytes": rows.column("lds"),
                 "scratch_bytes": rows.column("scratch"),
+                "range": taken(renamed, renamed_at.find(rows.column("external"))).dictionary_encode(),
                 "dispatch": rows.column("dispatch"),
             }
             for axis in _AXES:
@@ -380,7 +379,7 @@ class SdkRecording:
             counter_batch(rows.column("event"), rows.column("counter"), rows.column("value"))
             for rows in self._counts.batches()
         )
-        return CounterRows(names, batches)
+        return CounterRows(names, batches, may_be_alone=self._spools["dispatches"] is self._spools["counted"])
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield marks, ranges across threads and allocations; see ProcessRecording."""

@@ -64,6 +64,11 @@ WITH before AS (
 SELECT count(*), max(reached_ns - start_ns) FROM before WHERE start_ns < reached_ns
 """
 _REPEATED = "SELECT count(dispatch) - count(DISTINCT dispatch) FROM lanes"
+_COUNTED_ALONE = """
+SELECT count(*) FROM lanes
+WHERE dispatch IS NOT NULL
+HAVING bool_and(event IN (SELECT event FROM counted WHERE at_ns IS NULL AND event IS NOT NULL))
+"""
 # One row per counter and dispatch, or time at which it was read: the hardware's instances of a counter add up.
 _COUNTED = """
 SELECT
@@ -182,8 +187,14 @@ class WorkWriter:
         """Write what has no column; few different texts say it."""
         queues, queue = _coded(rows.column("queue"))
         sizes, size = _coded(rows.column("scratch_bytes"))
-        pairs, place = _coded(pa.array(queue * len(sizes) + size))
-        texts = [_args_of(queues[pair // len(sizes)], sizes[pair % len(sizes)]) for pair in pairs]
+        ranges = cast(Any, rows.column("range"))
+        names = [*ranges.dictionary.to_pylist(), None]
+        name = ranges.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
+        said_of, place = _coded(pa.array((queue * len(sizes) + size) * len(names) + name))
+        texts = []
+        for one in said_of:
+            pair, at = divmod(one, len(names))
+            texts.append(_args_of(queues[pair // len(sizes)], sizes[pair % len(sizes)], names[at]))
         args = coded_column(place, pa.array(texts, pa.string()))
         said = pa.table({"event_id": rows.column("op_id"), "args": args.dictionary_decode()})
         self._sink.append("event_args", said.filter(said.column("args").is_valid()))
@@ -195,6 +206,8 @@ class WorkWriter:
         self._connection.register("incoming_counts", Stream(COUNTERS, counters.batches))
         self._connection.execute("CREATE TABLE counted AS FROM incoming_counts")
         self._connection.unregister("incoming_counts")
+        if counters.may_be_alone and (alone := self._connection.execute(_COUNTED_ALONE).fetchall()):
+            self._recording.defects.add("serialised-by-counters", example=f"{alone[0][0]} dispatches")
         pid = self._recording.identity.pid
         parameters = {"first_id": self._recording.row_count, "pid": None if pid is None else str(pid)}
         names: list[str | None] = list(self._names)
@@ -238,8 +251,9 @@ def _coded(numbers: Column) -> tuple[list[int], Int]:
     return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
 
 
-def _args_of(queue: int, scratch: int) -> str | None:
+def _args_of(queue: int, scratch: int, name: str | None) -> str | None:
     said = [f'"queue": {queue}'] if queue >= 0 else []
+    said += [f'"range": {json.dumps(name)}'] if name else []
     said += [f'"scratch_bytes": {scratch}'] if scratch > 0 else []
     return "{" + ", ".join(said) + "}" if said else None
 
