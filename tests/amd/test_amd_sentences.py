@@ -13,6 +13,8 @@ import pytest
 from test_amd_bad_input import CALLS, KERNELS, read, rpd, tool
 from test_amd_processes import COUNTS
 
+from traceanalyzer.cli import main
+
 OLD_SUFFIX, SUFFIX = "cc3883073c204c7da65be8c5f67fa23c", "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"
 T = 3_000_000_000_000_000
 
@@ -204,6 +206,10 @@ CONVERTED = {
     "agent_info": "Guid,Agent_Type,Node_Id,Logical_Node_Id,Cu_Count,Product_Name\n"
     + "\n".join(f"{guid},{kind},{node},{node},{units},{name}" for guid in "ab" for kind, node, units, name in _GPUS),
 }
+SECOND_GPU = (
+    "INSERT INTO rocpd_op SELECT 3, 1, queueId, 0, '', 2000, 2050, 4, 3 FROM rocpd_op WHERE id = 1",
+    "INSERT INTO rocpd_api_ops VALUES (3, 1, 3)",
+)
 RPD_WORK: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("KernelExecution", [("kernel", None)]),
     ("Task", [("kernel", None)]),
@@ -445,10 +451,7 @@ CASES = [
     Case(
         "4",
         "no allocation says which of several GPUs it is on",
-        changed_rpd(
-            "INSERT INTO rocpd_op SELECT 3, 1, queueId, 0, '', 2000, 2050, 4, 3 FROM rocpd_op WHERE id = 1",
-            "INSERT INTO rocpd_api_ops VALUES (3, 1, 3)",
-        ),
+        changed_rpd(*SECOND_GPU),
         "memory_events",
         ("kind", "device", "size_bytes"),
         [("alloc", None, 64)],
@@ -498,6 +501,17 @@ CASES = [
         )
     ),
 ]
+
+
+def test_memory_of_an_unknown_device_is_shown_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alloc = {"start": T, "end": T + 5, "type": "ALLOC", "level": "REAL", "address": 16, "size": 64, "agent_id": 4}
+    free = {"start": T + 9, "end": T + 10, "type": "FREE", "level": "REAL", "address": 32}
+    file = rocpd(more={"memory_allocate": [alloc, free]})(tmp_path)
+    assert main(["memory", str(file), "--store", str(tmp_path / "store")]) == 0
+    assert "None" not in capsys.readouterr().out
+    file = changed_rpd(*SECOND_GPU)(tmp_path)
+    assert main(["memory", str(file), "--store", str(tmp_path / "store")]) == 0
+    assert "A device that was not recorded took 64 B more" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.section} {case.sentence}" for case in CASES])

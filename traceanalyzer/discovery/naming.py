@@ -188,9 +188,19 @@ _OTHER_FORMATS = (
         "rocprofv3 writes a database of the same recording where it is left at its default format, and that is exact; "
         "other tools: traceconv json {} trace.json",
     ),
-    (r"\.perfetto-trace", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (r"\.perfetto-trace|\.proto", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:arrow|h5|hdf5?)|_arwdir", "an export of Nsight Systems in another format", _EXPORT_SQLITE),
     (r"\.jsonl|\.json-?lines", "JSON line by line, such as an export of Nsight Systems", _EXPORT_SQLITE),
+    (
+        r"_(?:(?:[a-z]+_api|kernel|memory_copy|memory_allocation|scratch_memory|domain)_stats|agent_info)\.csv",
+        "a summary of rocprofv3, without times",
+        "give the tables of kernels and calls beside it, such as 4711_kernel_trace.csv",
+    ),
+    (
+        r"_scratch_memory_trace\.csv",
+        "a table of rocprofv3 without kernels and calls",
+        "give the tables of kernels and calls beside it, such as 4711_kernel_trace.csv",
+    ),
     (r"\.otf2", "an OTF2 archive", "rocprofv3 writes a database by default: rocprofv3 --runtime-trace -- ./program"),
     (
         r"\.hatchet",

@@ -84,7 +84,11 @@ STEPS_OF_A_LEAK = 3  # as in memory_growth
 
 # Columns of the metrics → their words on a screen, and how a value is written.
 _Columns = dict[str, tuple[str, Callable[[Any], str]]]
-_PLACE: _Columns = {"trace": ("trace", name_words), "rank": ("rank", str), "device": ("device", str)}
+_PLACE: _Columns = {
+    "trace": ("trace", name_words),
+    "rank": ("rank", str),
+    "device": ("device", lambda device: "unknown" if device is None else str(device)),
+}
 _PEAK: _Columns = {
     "peak_bytes": ("in use at most", size),
     "peak_reserved_bytes": ("reserved", size),
@@ -132,7 +136,8 @@ def write_json(memory: MemoryOfRun, run: str, stream: TextIO) -> None:
 
 
 def _in_words(peak: dict[str, Any], *, several: bool) -> str:
-    where = f"Device {peak['device']}" + (f" of {visible.visible(peak['trace'])}" if several else "")
+    device = "A device that was not recorded" if peak["device"] is None else f"Device {peak['device']}"
+    where = device + (f" of {visible.visible(peak['trace'])}" if several else "")
     if peak["peak_bytes"] is None:
         return (
             f"{where} took {size(peak['peak_change_bytes'])} more than was in use when the recording began; the trace "
