@@ -54,13 +54,13 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
         assert zlib.crc32(path.name.encode()) % 3 or page(diagnosis, run) == text
     root = check_page(text)
     buckets = numbers_of(root, "data-bucket")
-    every = [*diagnosis.ledgers, *diagnosis.host_ledgers]
+    every: list[DeviceLedger | HostLedger] = [*diagnosis.ledgers, *diagnosis.host_ledgers]
     of_devices = [diagnosis.run_ledger] if diagnosis.run_ledger else diagnosis.ledgers
     ledgers = [item.buckets for item in (*of_devices, *diagnosis.host_ledgers)]
     assert not buckets or buckets in [{b: ns for b, ns in item if ns or b == "compute"} for item in ledgers]
     if data_of(text)["timeline"]:
         of_lanes = timeline_sums(data_of(text))
-        assert of_lanes == list(map(by_words, every))[:MOST_LANES]
+        assert of_lanes == [by_words(item) for item in every][:MOST_LANES]
     plan = leading_plan(diagnosis)
     if plan is not None and len(plan.fixes) > 1:
         # One drawing for a desk, one for a phone.

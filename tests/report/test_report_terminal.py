@@ -144,7 +144,7 @@ def test_ledger_legend_adds_up_to_the_whole() -> None:
 def test_a_bucket_has_one_share_in_the_legend_the_page_and_the_summary() -> None:
     """With the small shares as one row, rounding the third share up would make the sum right."""
     small = {f"host__{name}": 0.0952 / 100 for name in ("gc", "io", "lock", "alloc", "compile", "preprocess", "offcpu")}
-    one = ledger(host__sync=0.08305, host__python=0.03137, dev__h2d=0.0033, dev__d2h=0.0033, **small)
+    one = ledger("a", 0, 0, host__sync=0.08305, host__python=0.03137, dev__h2d=0.0033, dev__d2h=0.0033, **small)
     every = shares_words(one, every=True)
     short = shares_words(one)
     assert {bucket: every[bucket] for bucket in short if bucket in every} == {
