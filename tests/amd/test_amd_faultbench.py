@@ -44,7 +44,7 @@ def jobs() -> Iterator[pytest.ParameterSet]:
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(("scenario", "lost_ranks"), jobs())
+@pytest.mark.parametrize(("scenario", "lost_ranks"), list(jobs()))
 def test_the_database_tells_what_the_profiler_tells(scenario: Scenario, lost_ranks: tuple[int, ...]) -> None:
     job = simulate_job({**scenario, "device": "MI300X"})
     by_kineto = examine_recorded(job, lost_ranks)
