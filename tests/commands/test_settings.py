@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from fixture_runs import open_fixture
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.attribution.columns import HOST_CODE
@@ -20,7 +21,6 @@ from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules

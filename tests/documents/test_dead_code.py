@@ -57,7 +57,9 @@ def test_each_bucket_has_a_colour_and_words_of_its_own() -> None:
 
 
 def test_a_name_that_only_its_definition_holds_is_found() -> None:
-    tree = ast.parse("LOST = 1\nKEPT = 2\ndef lost(): return KEPT\nclass Kept:\n  def lost_method(self): ...\nKept()")
+    tree = ast.parse(
+        "LOST = 1\nKEPT = 2\ndef lost(): return KEPT\nclass Kept:\n  'lost'\n  def lost_method(self): ...\nKept()"
+    )
     assert [name for name in definitions(tree) if name not in set(uses(tree))] == ["LOST", "lost", "lost_method"]
 
 
@@ -77,10 +79,14 @@ def definitions(tree: ast.Module) -> Iterator[str]:
 
 
 def uses(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module reads, also in short texts, as getattr and tables of modules need them."""
+    """Yield the names that a module reads, also in short texts, as getattr and tables of modules need them.
+
+    A docstring uses nothing.
+    """
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
                 yield name
-            case ast.Constant(value=str(text)) if len(text) < 200:
+            case ast.Constant(value=str(text)) if len(text) < 200 and id(node) not in documents:
                 yield from re.findall(r"\w+", text)

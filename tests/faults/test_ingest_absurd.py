@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from arguments_read import arguments_of, event_fields, files_that_read_arguments
+from fixture_runs import open_fixture
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
@@ -14,7 +15,6 @@ from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.attribution.steps.steps import load_host_steps
 from traceanalyzer.cli import main
-from traceanalyzer.rules.authoring.testing import open_fixture
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

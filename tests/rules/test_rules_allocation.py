@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+from fixture_runs import open_fixture
 from msgspec import structs
 
-from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import planning
 from traceanalyzer.rules.evaluation.places import Place, read_places
 from traceanalyzer.rules.evaluation.removals import Device, Removal

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fixture_runs import open_fixture
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
@@ -18,7 +19,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.screens.rule import explanation_sections
 from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
-from traceanalyzer.rules.authoring.testing import RuleTestResult, open_fixture, run_rule_test
+from traceanalyzer.rules.authoring.testing import RuleTestResult, run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
 from traceanalyzer.rules.rule_file.model import Claims, Rule

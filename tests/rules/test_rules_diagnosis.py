@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from _pytest.mark import ParameterSet
+from fixture_runs import open_fixture
 from msgspec import structs
 from report_diagnoses import loader_finding, plan, precision_finding, quality_finding
 from self_check import closing
@@ -28,7 +29,6 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
-from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_runs import open_fixture
 
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
-from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.evaluation.places import Place

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 import duckdb
+from fixture_runs import open_fixture
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.authoring.testing import open_fixture
 
 _NULL = "-"
 _WORDS: dict[str, Any] = {_NULL: None, "true": True, "false": False}

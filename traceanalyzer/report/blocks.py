@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-ROLES = ("plain", "strong", "dim", "label", "good", "caution", "bad")
-
 
 class Text(Struct, frozen=True):
-    """A few words in a role: one of ROLES, or a severity."""
+    """A few words in a role: plain, strong, dim, label, good, caution, bad, or a severity."""
 
     words: str
     role: str = "plain"

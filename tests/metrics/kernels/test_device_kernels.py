@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fixture_runs import open_fixture
 from text_tables import rows
 
 from traceanalyzer.diagnosis import DeviceLedger, KernelClass, TopKernel
-from traceanalyzer.rules.authoring.testing import open_fixture
 from traceanalyzer.rules.diagnosis import reporting
 
 WINDOW = "window_ns  step_count  step_source\n100        2           ProfilerStep"

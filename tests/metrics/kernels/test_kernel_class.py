@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from fixture_runs import open_fixture
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.authoring.testing import open_fixture
 
 # Names as real traces have them; what peers take them for is in the reason.
 NAMES = [

@@ -55,31 +55,13 @@ _OWN = "attribution."  # before the name of an attribution table whose own rows 
 _EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE": 0.0, "VARCHAR": ""}
 
 
-def open_fixture(
-    sim: Mapping[str, Any] | None,
-    tables: Mapping[str, Any],
-    readers: Sequence[str] | None = None,
-    empty: duckdb.DuckDBPyConnection | None = None,
-) -> duckdb.DuckDBPyConnection:
-    """Return a connection over a simulated run and literal rows: `empty`, or one of its own.
-
-    Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
-    return, columns that a row leaves out being NULL. Metrics that build on it do not see these, unless the name is that
-    of an attribution table with its schema: then they become the table's own. With `readers` the connection has the
-    rows that these texts read. Raises ValueError with the reason when a name is unknown.
-    """
-    con = empty or engine.connect_empty()
-    _fill(con, sim, tables, readers)
-    return con
-
-
 @contextmanager
 def rule_workspace(
     sim: Mapping[str, Any] | None, tables: Mapping[str, Any], readers: Sequence[str]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Lend the one connection of all rule tests, locked as a rule finds it and filled as by `open_fixture`."""
+    """Lend the one connection of all rule tests, locked as a rule finds it and filled as by `fill_fixture`."""
     with engine.undone(_locked()) as con:
-        _fill(con, sim, tables, readers)
+        fill_fixture(con, sim, tables, readers)
         yield con
 
 
@@ -94,12 +76,19 @@ def _workload(sim: Mapping[str, Any] | None) -> str | None:
     return None if sim is None else json.dumps(sim, sort_keys=True)
 
 
-def _fill(
+def fill_fixture(
     con: duckdb.DuckDBPyConnection,
     sim: Mapping[str, Any] | None,
     tables: Mapping[str, Any],
-    readers: Sequence[str] | None,
+    readers: Sequence[str] | None = None,
 ) -> None:
+    """Put a simulated run and literal rows into an empty connection.
+
+    Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
+    return, columns that a row leaves out being NULL. Metrics that build on it do not see these, unless the name is that
+    of an attribution table with its schema: then they become the table's own. With `readers` the connection has the
+    rows that these texts read. Raises ValueError with the reason when a name is unknown.
+    """
     canonical, derived = _simulated(_workload(sim))
     replaced = {
         name: _filled(canonical_tables()[name], expand(rows))
