@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.diagnosis import LeftOut, Opening, Override, flops
+from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening, Override, flops
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.answers.shown import RunTable, ShownAnswer
     from traceanalyzer.attribution.replay.bounds import ScansOf
-    from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening
     from traceanalyzer.rules.diagnosis.explaining import Explanation
     from traceanalyzer.settings.settings import Settings, SettingsFile
 

@@ -34,7 +34,6 @@ from traceanalyzer.text.words import counted, ranges
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
-    from traceanalyzer.report.diagnosis_blocks import Selection
     from traceanalyzer.run import Run
 
 EXIT_FINDING = 1
