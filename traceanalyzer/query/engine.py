@@ -186,21 +186,16 @@ def connect_tables(
     tables: Mapping[str, pa.Table],
     options: AttributionOptions | None = None,
     readers: Sequence[str] | None = None,
-    derived: Mapping[str, pa.Table] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over canonical tables in memory; tables that are not given are empty.
 
     `readers` are the texts that will be asked, where they are known: a metric that they read more than once is computed
-    once. `derived` are the attribution tables where they are known (`derive`): then nothing is filled that `readers` do
-    not name.
+    once.
     """
     connection = connect_empty()
-    if derived is None:
-        _insert_all(connection, "canonical", tables)
-        _insert_all(connection, "attribution", compute_derived(connection, options))
-        _compute_once(connection, readers)
-    else:
-        fill(connection, tables, derived, readers)
+    _insert_all(connection, "canonical", tables)
+    _insert_all(connection, "attribution", compute_derived(connection, options))
+    _compute_once(connection, readers)
     return connection
 
 
@@ -211,9 +206,9 @@ def fill(
     readers: Sequence[str] | None,
     given: Set[str] = frozenset(),
 ) -> None:
-    """Put the rows that `readers` read into an empty connection (`connect_empty`), see `connect_tables`.
+    """Put the rows that `readers` read into an empty connection (`connect_empty`).
 
-    `given` are metrics that the caller fills.
+    `derived` are the attribution tables (`derive`). `given` are metrics that the caller fills.
     """
     needed = named_in(readers)
     _insert_all(connection, "canonical", tables, needed)

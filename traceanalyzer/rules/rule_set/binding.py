@@ -30,7 +30,7 @@ def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
     """
     if not rules:
         return []
-    con = engine.connect_tables({})
+    con = engine.connect_empty()
     lock_workspace(con)
     capabilities = {name for (name,) in con.execute("SELECT capability FROM capability_kinds").fetchall()}
     return [mistake for rule in rules for mistake in _Binder(con, rule).mistakes(capabilities)]
