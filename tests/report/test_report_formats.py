@@ -13,7 +13,7 @@ from report_diagnoses import sick
 
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import SEVERITIES
-from traceanalyzer.report import blocks, formats
+from traceanalyzer.report import formats
 from traceanalyzer.report.renderers import terminal
 
 # What a renderer may use of the program: blocks, other renderers, the frame of HTML, how text and numbers are written.
@@ -29,7 +29,8 @@ def test_renderers_know_nothing_of_diagnoses(root: Path) -> None:
 
 
 def test_every_role_has_a_style() -> None:
-    assert {*blocks.ROLES, *SEVERITIES} <= terminal.STYLES.keys()
+    roles = {"plain", "strong", "dim", "label", "good", "caution", "bad"}
+    assert roles | {*SEVERITIES} <= terminal.STYLES.keys()
 
 
 @pytest.mark.parametrize("format_", formats.DIAGNOSIS_FORMATS)
