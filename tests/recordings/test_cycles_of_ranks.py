@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from click.testing import CliRunner
 
 from traceanalyzer.cli import cli
 from traceanalyzer.run import open_run
-from tracesim import simulate_job
+from tracesim import simulate, simulate_job
 
 pytestmark = pytest.mark.check
 
@@ -97,3 +99,16 @@ def test_a_cycle_without_the_late_rank_is_listed_and_blames_no_collective(tmp_pa
     shares = [(item["rule"], item["saving_share"]) for item in found["findings"] if item["kind"] == "finding"]
     assert shares[0][0] == "dataloader-bound"
     assert max(share for rule, share in shares if rule == "comm-blocking") < 0.3
+
+
+def test_exports_of_one_rank_that_name_no_host_show_one_gpu(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for number in range(2):
+        file = simulate({"steps": 4, "kernels": 6, "jitter": 0.1}, number).write_nsys(folder / f"rank0_{number}.sqlite")
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            database.execute(f"UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = utcEpochNs + {number} * 60e9")
+            database.commit()
+    said = asked("info", folder, "--store", tmp_path / "store")
+    assert "rank 0, recorded 2 times" in said
+    assert "1 of 1" in said
+    assert "all 2 recordings" in said

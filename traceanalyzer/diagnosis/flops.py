@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 # One row per device with GPU work, ranks in their order.
 QUERY = """
-SELECT used.*, devices.name, shared.gpu AS shared_gpu
+SELECT used.*, devices.name, shared.gpu AS shared_gpu, recordings.rank_id
 FROM flops_utilisation AS used
 LEFT JOIN canonical.devices AS devices USING (trace_id, device)
 LEFT JOIN shared_gpus AS shared USING (trace_id, device)
-ORDER BY rank NULLS LAST, trace_id, device
+JOIN recordings USING (trace_id)
+ORDER BY used.rank NULLS LAST, used.trace_id, used.device
 """
 
 # Whether anything ran on a device, and whether operations of it may be known: asking costs nothing beside the metric.
@@ -116,11 +117,10 @@ def flops_uses_in(
 
 
 def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
-    """Return the use of the whole run first, where it has several devices, then that of each device."""
+    """Return the use of the whole run first, where several devices are listed, then that of each."""
     places = [_place(row) for row in rows]
     each = [_use(place, [row]) for place, row in zip(places, rows, strict=True)]
-    count = len(_wall_ns_of_gpus(rows))
-    return each if len(each) < 2 else [_use(f"all {count} devices" if count > 1 else "the shared GPU", rows), *each]
+    return each if len(each) < 2 else [_use(_place_of_all(rows), rows), *each]
 
 
 def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
@@ -130,6 +130,14 @@ def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
 
 def _place(row: Mapping[str, Any]) -> str:
     return f"{row['trace'] if row['rank'] is None else 'rank ' + ranges([row['rank']])}, device {row['device']}"
+
+
+def _place_of_all(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what the rows are: processes may share a GPU, and several recordings of a rank show the same."""
+    gpus = {row.get("shared_gpu") or (row.get("rank_id", row["trace"]), row["device"]) for row in rows}
+    if len(gpus) > 1:
+        return f"all {len(gpus)} devices"
+    return "the shared GPU" if rows[0].get("shared_gpu") else f"all {len(rows)} recordings"
 
 
 def _wall_ns_of_gpus(rows: Sequence[Mapping[str, Any]]) -> dict[object, int]:

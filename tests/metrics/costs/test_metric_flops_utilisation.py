@@ -106,6 +106,11 @@ def test_processes_that_share_a_gpu_reach_its_peak_together() -> None:
     assert too_much.reason == "above peak"
 
 
+def test_recordings_of_one_rank_are_no_devices_of_their_own() -> None:
+    again, *_ = flops_uses([_row(0, rank_id=0), _row(0, rank_id=0, mfu_least=0.1, mfu_most=0.1)])
+    assert (again.place, again.words) == ("all 2 recordings", "MFU 20.0 %, HFU 40.0 %")
+
+
 def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
     unknown = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"))
     whole, *_ = flops_uses([_row(0), _row(1, **unknown, reason="unknown peak")])

@@ -107,8 +107,8 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        all_ids = {_gpu_of(device) for device in devices}
-        worked = {_gpu_of(device) for device in devices if device["gpu_op_count"]}
+        all_ids = _gpus_of(devices)
+        worked = _gpus_of([device for device in devices if device["gpu_op_count"]])
         sharing = max(device["process_count"] for device in devices)
         shared = ", shared" if sharing > 1 else ""
         rows.append(
@@ -128,9 +128,14 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     return [Section((Table(columns, tuple(rows), right=frozenset({3, 4, 5})),), Heading("Devices"))]
 
 
-def _gpu_of(device: Row) -> object:
-    """Return what is equal for one GPU, which several recordings of a rank, or several processes, may show."""
-    return device["gpu"] or (device["rank_id"], device["device"])
+def _gpus_of(devices: Sequence[Row]) -> set[object]:
+    """Return what stands for each GPU: several recordings of a rank, or several processes, may show the same."""
+    of_ranks: dict[tuple[int, int], object] = {}
+    for device in devices:
+        place = (device["rank_id"], device["device"])
+        # An export without the name of its host names a GPU for itself alone.
+        of_ranks.setdefault(place, device["gpu"] or place)
+    return set(of_ranks.values())
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:
