@@ -28,6 +28,7 @@ from traceanalyzer.diagnosis.shares import shares_words
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report import formats
 from traceanalyzer.report.brief import brief_lines, summary_lines
+from traceanalyzer.report.diagnosis_blocks import plan_fixes
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, classes_words
 from traceanalyzer.report.renderers.page import Page, aligned
@@ -341,6 +342,22 @@ def test_fixes_together_promise_nothing_of_one_that_only_records_again() -> None
     assert "both fixes together up to 41.7 %" in judge(plain).sentence
     assert judge(recorded).sentence.endswith("fixing it saves up to 33.4 % (1.50× faster).")
     assert [">−41.7 %<" in report(diagnosis, output="html") for diagnosis in (plain, recorded)] == [True, False]
+
+
+def test_what_only_another_recording_does_without_is_no_row_of_the_savings() -> None:
+    """Left out first, its time stays: the other fix leaves 177.6 − 14.67 ms of a step, as its own saving says."""
+    again = (Fix("Record steady state. Skip the first steps.", effort="recording"),)
+    first = dataclasses.replace(loader_finding(), fixes=again)
+    diagnosis = sick(findings=(first, precision_finding()))
+    assert [(fix.rule, fix.left_ns) for fix in plan_fixes(diagnosis, plan())] == [
+        ("tensor-cores-unused", plan().window_ns - plan().fixes[1].saving_ns)
+    ]
+    for output in ("terminal", "html"):
+        assert "Cumulative savings" not in report(diagnosis, output)
+        assert "Cumulative savings" in report(sick(findings=(loader_finding(), precision_finding())), output)
+    text = " ".join(report(diagnosis).split())
+    assert "up to 33.4 % of the time, 59.32 ms per step" in text and "up to −33.4 %" not in text
+    assert "−33.4 %" not in report(diagnosis, "html") and ">up to 33.4 %<" in report(diagnosis, "html")
 
 
 @pytest.mark.parametrize("output", ["terminal", "html"])

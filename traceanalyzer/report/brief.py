@@ -6,10 +6,9 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings
 from traceanalyzer.report.diagnosis_blocks import run_name
-from traceanalyzer.report.diagnosis_blocks.findings import NO_FIX, message_words
+from traceanalyzer.report.diagnosis_blocks.findings import NO_FIX, message_words, worth_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar, main_ledger
 from traceanalyzer.text.visible import visible
-from traceanalyzer.text.words import gain
 
 # A longer snippet is for the report.
 MOST_CODE = 160
@@ -41,7 +40,7 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
         lines.append(f"time: {shares}")
     firsts = {finding.rule: finding for finding in reversed(problems(diagnosis))}
     for finding in list(reversed(firsts.values()))[1 : MOST_OTHERS + 1]:
-        saves = f", up to {gain(worth_share(finding))}" if worth_share(finding) else ""
+        saves = f", {worth_words(finding)}" if worth_share(finding) else ""
         lines.append(f"also: {finding.title} ({finding.rule}{saves})")
     return [visible(line) for line in lines]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, FixPlan, PlannedFix, TraceDefect, plan_of_finding
+from traceanalyzer.diagnosis.findings import asks_for_recording
 from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
 from traceanalyzer.diagnosis.verdict import (
     LIMITS_TRUST,
@@ -231,12 +232,13 @@ def leading_plan(diagnosis: Diagnosis) -> FixPlan | None:
 def plan_sections(diagnosis: Diagnosis) -> list[Section]:
     """Return the leading order of fixes; one fix needs no order."""
     plan = leading_plan(diagnosis)
-    if plan is None or len(plan.fixes) < 2:
+    fixes = [] if plan is None else plan_fixes(diagnosis, plan)
+    if plan is None or len(fixes) < 2:
         return []
     per_step = max(plan.step_count, 1)
     confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
     rows = [("now", duration(plan.window_ns / per_step), "", "")]
-    for fix in plan.fixes:
+    for fix in fixes:
         saves = gain(fix.saving_ns / plan.window_ns)
         remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [row[0] for row in rows[1:]])
         rows.append((fix.rule, duration(fix.left_ns / per_step), saves, remark))
@@ -245,6 +247,18 @@ def plan_sections(diagnosis: Diagnosis) -> list[Section]:
     blocks += [Paragraph(words, role="dim") for words in together_words(plan)]
     notes = tuple(Text(note, "dim") for note in plan_notes(diagnosis, plan))
     return [Section(tuple(blocks), Heading("Cumulative savings (fixes applied in this order)", notes))]
+
+
+def plan_fixes(diagnosis: Diagnosis, plan: FixPlan) -> list[PlannedFix]:
+    """Return the fixes of an order that change the program, each with the time that is left when the others stay."""
+    again = {finding.rule for finding in diagnosis.findings if asks_for_recording(finding)}
+    fixes, stays_ns = [], 0
+    for fix in plan.fixes:
+        if fix.rule in again:
+            stays_ns += fix.saving_ns
+        else:
+            fixes.append(replace(fix, left_ns=fix.left_ns + stays_ns))
+    return fixes
 
 
 def together_words(plan: FixPlan) -> list[str]:

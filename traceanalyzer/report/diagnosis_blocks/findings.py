@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix, plan_of_finding
+from traceanalyzer.diagnosis.findings import asks_for_recording
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger, problems
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
@@ -64,7 +65,7 @@ def finding_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     if rest:
         minor = [
             Paragraph(
-                f"up to {gain(worth_share(finding))}: {finding.message}" if worth_share(finding) else finding.message,
+                f"{worth_words(finding)}: {finding.message}" if worth_share(finding) else finding.message,
                 label=Text(finding.severity, finding.severity),
             )
             for finding in rest
@@ -185,7 +186,7 @@ def finding_facts(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fal
 
 def other_place_words(diagnosis: Diagnosis, other: Finding) -> str:
     """Say where else a rule found its problem and what its fix saves there: now, or only once others are made."""
-    saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
+    saving = worth_words(other) if worth_share(other) else other.severity
     overlap = _overlap_words(diagnosis, other)
     plan = plan_of_finding(diagnosis.plans, other)
     before = next((fix.after for fix in plan.fixes if fix.rule == other.rule), ()) if plan is not None else ()
@@ -255,6 +256,12 @@ def _often(finding: Finding) -> str:
     return "about the same in every step" if alike else f"{low} to {high} in 80 % of the steps"
 
 
+def worth_words(finding: Finding) -> str:
+    """Say what a finding is worth in short: what its fix saves, or what a new recording does without."""
+    share = worth_share(finding)
+    return f"up to {percent(share) if asks_for_recording(finding) else gain(share)}"
+
+
 def saving_words(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = False) -> str:
     """Say the bound of a finding per step: what removing its cause alone can save, of the run where ranks wait.
 
@@ -265,16 +272,19 @@ def saving_words(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fals
         return ""
     unit = " per step" if ledger.step_count else ""
     when = _latent_words(diagnosis, finding) if finding.status == "latent" else ""
-    own = f"−{percent(finding.saving_share)}"
+    # What a recording of the steady state does not have is no saving.
+    sign, of_time = ("", " of the time") if asks_for_recording(finding) else ("−", "")
+    own = f"{sign}{percent(finding.saving_share)}"
     run_share = finding.run_saving_share
     pooled = pooled_ledger(diagnosis)
     if pooled is not None and run_share is not None:
-        return f"{when}up to −{percent(run_share)}, {duration((finding.run_saving_ns or 0) / pooled.step_count)}{unit}"
+        run_ns = (finding.run_saving_ns or 0) / pooled.step_count
+        return f"{when}up to {sign}{percent(run_share)}{of_time}, {duration(run_ns)}{unit}"
     if run_share is None or _saves_alike(finding):
-        return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
+        return f"{when}up to {own}{of_time}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
     run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)
     alone = f" ({own} of its rank alone)" if verbose else ""
-    return f"{when}up to −{percent(run_share)} of the run, {duration(run_ns)}{unit}{alone}"
+    return f"{when}up to {sign}{percent(run_share)} of the run, {duration(run_ns)}{unit}{alone}"
 
 
 def _latent_words(diagnosis: Diagnosis, finding: Finding) -> str:

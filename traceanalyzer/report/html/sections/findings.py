@@ -18,11 +18,12 @@ from traceanalyzer.report.diagnosis_blocks.findings import (
     other_place_words,
     rival_blocks,
     telling_columns,
+    worth_words,
 )
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.timelines import Timelines
-from traceanalyzer.text.words import column_words, gain, value_words
+from traceanalyzer.text.words import column_words, value_words
 
 MOST_CARDS = 12
 MOST_COLUMNS = 5
@@ -105,7 +106,7 @@ def _card(
 ) -> Markup:
     diagnosis = source.diagnosis
     excerpts = timelines.of_finding(at, card_id(finding), finding) if at < MOST_CARDS else {}
-    saves = f"up to {gain(worth_share(finding))}" if worth_share(finding) else ""
+    saves = worth_words(finding) if worth_share(finding) else ""
     values = {
         "id": card_id(finding),
         "finding": finding,
@@ -126,7 +127,7 @@ def _card(
 
 def _facts(diagnosis: Diagnosis, finding: Finding, saves: str) -> list[str]:
     items = [item.words.removeprefix(f"{saves}, ") for item in finding_facts(diagnosis, finding).items]
-    if finding.run_saving_share is not None and items and items[0].startswith(f"{saves} of the run"):
+    if saves and items and items[0].startswith(f"{saves} of the "):
         items[0] = items[0].removeprefix(f"{saves} ")
     return [words for words in items if words != finding.severity]
 

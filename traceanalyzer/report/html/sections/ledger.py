@@ -12,7 +12,7 @@ from traceanalyzer.report.blocks import Paragraph, Table
 from traceanalyzer.report.charts import ledger_charts as drawn
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, step_columns, waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, token_of
-from traceanalyzer.report.diagnosis_blocks import leading_plan, plan_notes, plan_remark, together_words
+from traceanalyzer.report.diagnosis_blocks import leading_plan, plan_fixes, plan_notes, plan_remark, together_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import (
     LedgerGroup,
     alike,
@@ -85,7 +85,7 @@ def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str
 def savings(source: PageSource) -> Part | None:
     """Return the waterfall of the leading plan; one fix needs no order."""
     plan = leading_plan(source.diagnosis)
-    if plan is None or len(plan.fixes) < 2:
+    if plan is None or len(plan_fixes(source.diagnosis, plan)) < 2:
         return None
     now, drops = plan_drops(source.diagnosis, plan)
     says = "; ".join([f"now: {now.time}", *(f"{drop.name}: {drop.time} left, {drop.saves}" for drop in drops)])
@@ -105,7 +105,7 @@ def plan_drops(diagnosis: Diagnosis, plan: FixPlan) -> tuple[Drop, list[Drop]]:
     per_step = max(plan.step_count, 1)
     confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
     drops: list[Drop] = []
-    for fix in plan.fixes:
+    for fix in plan_fixes(diagnosis, plan):
         remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [drop.name for drop in drops])
         saves = gain(fix.saving_ns / plan.window_ns)
         drops.append(Drop(fix.rule, fix.left_ns, fix.saving_ns, duration(fix.left_ns / per_step), saves, remark))

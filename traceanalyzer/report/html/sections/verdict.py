@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.diagnosis import gpu_count
-from traceanalyzer.diagnosis.findings import promised_ns
+from traceanalyzer.diagnosis.findings import asks_for_recording, promised_ns
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import (
     RunVerdict,
@@ -139,8 +139,9 @@ def _fixes(source: PageSource) -> Tile:
     plan = leading_plan(source.diagnosis)
     joint = sum(promised_ns(plan, source.diagnosis.findings)) / plan.window_ns if plan else 0.0
     if plan is None or joint <= 0:
-        known = not problems(source.diagnosis)
-        return Tile("All fixes together", "–", "nothing to save was found" if known else "no saving can be computed")
+        found = problems(source.diagnosis)
+        why = "record again to know" if any(map(asks_for_recording, found)) else "no saving can be computed"
+        return Tile("All fixes together", "–", why if found else "nothing to save was found")
     return Tile("All fixes together", gain(joint), f"{speedup(joint)}, at best")
 
 
