@@ -328,6 +328,11 @@ def test_a_number_keeps_its_unit_and_backticks_are_code() -> None:
     )
 
 
+def test_a_long_name_in_a_sentence_breaks_at_its_joints_and_not_in_a_number() -> None:
+    told = str(prose_markup("most in transformers/image_processing_video.py(235): preprocess, not aten::copy_"))
+    assert told == "most in transformers/<wbr>image_<wbr>processing_<wbr>video.py(235): preprocess, not aten::copy_"
+
+
 def test_long_code_goes_on_below_and_is_copied_as_it_is() -> None:
     root = parsed(f"<!doctype html><title>x</title><pre>{code_markup('for x in <a>:' + chr(10) + '    y()')}</pre>")
     block = next(root.iter("pre"))

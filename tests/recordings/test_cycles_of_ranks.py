@@ -111,4 +111,4 @@ def test_exports_of_one_rank_that_name_no_host_show_one_gpu(tmp_path: Path) -> N
     said = asked("info", folder, "--store", tmp_path / "store")
     assert "rank 0, recorded 2 times" in said
     assert "1 of 1" in said
-    assert "all 2 recordings" in said
+    assert "both recordings" in said

@@ -135,9 +135,10 @@ def _place(row: Mapping[str, Any]) -> str:
 def _place_of_all(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what the rows are: processes may share a GPU, and several recordings of a rank show the same."""
     gpus = {row.get("shared_gpu") or (row.get("rank_id", row["trace"]), row["device"]) for row in rows}
-    if len(gpus) > 1:
-        return f"all {len(gpus)} devices"
-    return "the shared GPU" if rows[0].get("shared_gpu") else f"all {len(rows)} recordings"
+    if len(gpus) == 1 and rows[0].get("shared_gpu"):
+        return "the shared GPU"
+    count, what = (len(gpus), "devices") if len(gpus) > 1 else (len(rows), "recordings")
+    return f"both {what}" if count == 2 else f"all {count} {what}"
 
 
 def _wall_ns_of_gpus(rows: Sequence[Mapping[str, Any]]) -> dict[object, int]:

@@ -101,14 +101,15 @@ def test_processes_that_share_a_gpu_reach_its_peak_together() -> None:
     assert (shared.place, shared.words) == ("the shared GPU", "MFU 60.0 %, HFU 80.0 %")
     # GPU a: two processes, GPU b: one.
     both, *_ = flops_uses([_row(0, shared_gpu="a"), _row(1, shared_gpu="a"), _row(2)])
-    assert (both.place, both.words) == ("all 2 devices", "MFU 45.0 %, HFU 60.0 %")
+    assert (both.place, both.words) == ("both devices", "MFU 45.0 %, HFU 60.0 %")
     too_much, *_ = flops_uses([_row(rank, shared_gpu="a") for rank in range(3)])
     assert too_much.reason == "above peak"
 
 
 def test_recordings_of_one_rank_are_no_devices_of_their_own() -> None:
     again, *_ = flops_uses([_row(0, rank_id=0), _row(0, rank_id=0, mfu_least=0.1, mfu_most=0.1)])
-    assert (again.place, again.words) == ("all 2 recordings", "MFU 20.0 %, HFU 40.0 %")
+    assert (again.place, again.words) == ("both recordings", "MFU 20.0 %, HFU 40.0 %")
+    assert flops_uses([_row(0, rank_id=0)] * 3)[0].place == "all 3 recordings"
 
 
 def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:

@@ -60,6 +60,8 @@ WIDE_CODE = 120
 _SHORT_LETTERS = 12
 _JOINTS = re.compile(r"(?:::?|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
 _CODE = re.compile(r"`([^`]+)`")
+_LONG_WORD = re.compile(r"[^\s`]{24,}")
+_WORD_JOINTS = re.compile(r"(?<=[/_])(?=[A-Za-z0-9])|(?<=::)(?=\w)")
 
 
 def filled(template: str, values: Mapping[str, Any]) -> Markup:
@@ -74,8 +76,9 @@ def code_markup(code: str, lang: str = "", width: int = WIDE_CODE) -> Markup:
 
 
 def prose_markup(text: str) -> Markup:
-    """Return a sentence as markup: numbers keep their units, and what stands in backticks is code."""
-    quantities = _QUANTITY.sub(r'<span class="nb">\g<0></span>', str(escape(one_line(text))))
+    """Return a sentence as markup: numbers keep their units, long names break at joints, and backticks are code."""
+    broken = _LONG_WORD.sub(lambda word: _WORD_JOINTS.sub("<wbr>", word[0]), str(escape(one_line(text))))
+    quantities = _QUANTITY.sub(r'<span class="nb">\g<0></span>', broken)
     return Markup(_CODE.sub(r"<code>\1</code>", quantities))
 
 
