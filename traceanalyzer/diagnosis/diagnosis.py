@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.diagnosis.findings import BelowNoise, Finding, FixPlan, Outcome
 from traceanalyzer.diagnosis.flops import FlopsUse
 from traceanalyzer.display import OpenTables, display
+from traceanalyzer.text.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -329,7 +330,8 @@ class Diagnosis:
         return file
 
     def __repr__(self) -> str:
-        return f"<Diagnosis of {self.run}: {len(self.traces)} traces, {len(self.findings)} findings>"
+        held = f"{counted(len(self.traces), 'trace')}, {counted(len(self.findings), 'finding')}"
+        return f"<Diagnosis of {self.run}: {held}>"
 
     def __str__(self) -> str:
         return str(display("diagnosis_text", self, "terminal"))

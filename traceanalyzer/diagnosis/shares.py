@@ -18,7 +18,7 @@ def shares_words(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool =
     """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
     whole = ledger_rows(ledger, every=True)
     # A bucket has one share, whether the others have a line each or are added up.
-    tenths = dict(zip(dict(whole), tenths_of_percent([dur_ns for _, dur_ns in whole]), strict=True))
+    tenths = _tenths(dict(whole), {bucket for bucket, _ in ledger_rows(ledger)})
     rows = ledger_rows(ledger, every=every)
     rest = sum(tenths.values()) - sum(tenths.get(bucket, 0) for bucket, _ in rows)
     # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
@@ -26,6 +26,20 @@ def shares_words(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool =
         bucket: percent(tenths.get(bucket, rest) / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000)
         for bucket, dur_ns in rows
     }
+
+
+def _tenths(whole: dict[str, int], large: Set[str]) -> dict[str, int]:
+    """Return shares that add up to 1,000: large ones as they round, so that small ones take up what this leaves."""
+    exact = {bucket: 1000 * dur_ns / max(sum(whole.values()), 1) for bucket, dur_ns in whole.items()}
+    rounded = {
+        bucket: round(float(f"{share / 10:.1f}") * 10) if bucket in large else int(share)
+        for bucket, share in exact.items()
+    }
+    small = sorted(exact.keys() - large, key=lambda bucket: (int(exact[bucket]) - exact[bucket], bucket))
+    left = 1000 - sum(rounded.values())
+    if 0 <= left <= len(small):
+        return rounded | {bucket: rounded[bucket] + 1 for bucket in small[:left]}
+    return dict(zip(whole, tenths_of_percent(list(whole.values())), strict=True))
 
 
 def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger, *, every: bool = False) -> list[tuple[str, int]]:

@@ -259,7 +259,7 @@ def plan_fixes(diagnosis: Diagnosis, plan: FixPlan) -> list[PlannedFix]:
     for fix in plan.fixes:
         if fix.rule in again:
             stays_ns += fix.saving_ns
-        elif fix.status != "alternative" or 2000 * fix.saving_ns >= plan.window_ns:
+        elif fix.status != "alternative" or 2000 * abs(fix.saving_ns) >= plan.window_ns:
             fixes.append(replace(fix, left_ns=fix.left_ns + stays_ns))
     return fixes
 
