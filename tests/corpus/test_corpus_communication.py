@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from corpus_metrics import expected, expected_names, run_of, table
 
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.html.source import query
 from traceanalyzer.run import Run, open_run
 
 __all__ = ["run_of"]
@@ -140,3 +142,24 @@ def test_stragglers_are_found_whatever_nccl_calls_its_kernels(corpus: Path, stor
     assert [(row["matched_count"], row["wait_sum_ns"]) for row in found] == [
         (len(own), sum(own) - sum(transfers)) for own in durations
     ]
+
+
+def test_the_rank_that_begins_late_is_the_one_of_the_raw_files(
+    corpus: Path, diagnosis_of: Callable[[Path], Diagnosis], store_of: Callable[[Path], Path]
+) -> None:
+    """Eight ranks of one machine, whose collectives end within microseconds: the files' own times can be compared."""
+    folder, begins = corpus / "more" / "dlrm_8_ranks", {}
+    for file in folder.glob("*.json.gz"):
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+        (step,) = [event for event in events if str(event.get("name")).startswith("ProfilerStep")]
+        begins[int(file.name.removeprefix("worker")[0])] = step["ts"] * 1000
+    run = diagnosis_of(folder).run_ledger
+    assert run is not None and run.late_begin is not None
+    late = run.late_begin
+    assert late.rank == max(begins, key=lambda rank: begins[rank])
+    assert late.after_rank is not None
+    assert late.dur_ns == pytest.approx(begins[late.rank] - begins[late.after_rank], abs=20_000)
+    with open_run(folder, store=store_of(folder)) as opened, opened.connected([query("timeline_clocks")]) as connection:
+        clocks = connection.execute(query("timeline_clocks")).fetchall()
+    assert [trace for trace, _ in clocks] == list(range(8))
+    assert all(abs(ahead_ns) < 20_000 for _, ahead_ns in clocks)
