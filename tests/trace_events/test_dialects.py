@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trace_event_tables import Tables, read
 
-from traceanalyzer.ingest.trace_events.facts import RECORDERS
+from traceanalyzer.ingest.trace_events.facts import RECORDERS, XLA
 
 Event = dict[str, Any]
 
@@ -399,6 +399,25 @@ def test_unitrace_is_known_by_its_calls_where_its_processes_have_no_names(has_wo
     assert unknown == [("device-unknown", 1)] * has_work
 
 
+@pytest.mark.parametrize(
+    ("processes", "wanted"),
+    [
+        ([f"RANK 3 {CARD} #0", "RANK 3 HOST<host0>"], (3, "metadata", "host0")),
+        ([f"RANK 0 {CARD} #0"], (0, "metadata", "host0")),
+        ([f"{CARD} #0"], (None, None, "host0")),
+        ([f"RANK 0 {CARD} #0", f"RANK 1 {CARD} #0"], (None, None, "host0")),
+        ([f"RANK 0 {CARD} #0", f"RANK 0 {CARD.replace('host0', 'host1')} #0"], (0, "metadata", None)),
+    ],
+)
+def test_names_of_unitraces_processes_say_the_rank_and_the_host(processes: list[str], wanted: tuple[Any, ...]) -> None:
+    tables = tables_of(
+        *[process(pid, name) for pid, name in enumerate(processes)],
+        *[drawn(pid, 1, "gemm", 1_000 + pid, 4, cat="gpu_op") for pid in range(len(processes))],
+    )
+    (trace,) = tables["traces"]
+    assert (trace["rank"], trace["rank_source"], trace["host"]) == wanted
+
+
 def test_arrows_of_two_ranks_with_equal_numbers_stay_apart() -> None:
     first = 4_294_967_295
     events: list[Event] = []
@@ -443,3 +462,17 @@ def test_timelines_of_tensorflow_count_work_once(tracks: list[str], found: list[
 def test_no_recorder_is_found_in_pytorchs_processes() -> None:
     names = {"python", "python3 train.py", "GPU 0", "CPU", "Spans", "/host:CPU", "/device:GPU:0"}
     assert [recorder.recorder for recorder in RECORDERS if recorder.is_it(names)] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "is_of_xla"),
+    [
+        ({"/host:CPU", "/device:GPU:0"}, True),
+        ({"/host:CPU", "/host:metadata", "Task Environment", "/device:TPU:0 SparseCore 1"}, True),
+        ({"node1 /host:CPU", "node2 /device:GPU:0"}, True),
+        ({"/host:CPU", "python"}, False),
+        (set(), False),
+    ],
+)
+def test_all_processes_of_xla_are_planes(names: set[str], is_of_xla: bool) -> None:
+    assert XLA.is_it(names) is is_of_xla

@@ -361,7 +361,7 @@ class Assembler:
             return Program(recorded_by, framework, processes, may_be_pytorch=framework != "onnxruntime")
         framework = (framework in (None, "cuda", "hip") and recorder.framework) or framework
         recorded_by = recorder.recorder or (framework if framework in ("jax", "tensorflow") else None)
-        return Program(recorded_by, framework, processes, may_be_pytorch=False)
+        return Program(recorded_by, framework, processes, may_be_pytorch=False, said=recorder.said)
 
     def _timed_count(self) -> int:
         """Return how many events have a time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -314,6 +314,16 @@ def metadata_rows(metadata: dict[str, Any], schema: pa.Schema) -> pa.Table:
     """Return the rows of the canonical table `metadata` that the keys of a file give."""
     rows = [{"key": key, "value": json.dumps(value, ensure_ascii=False)} for key, value in metadata.items()]
     return pa.Table.from_pylist(rows, schema)
+
+
+_UNITRACE_PROCESS = re.compile(r"(?:RANK (?P<rank>\d{1,9}) )?(?:DEVICE|HOST)<(?P<host>[^>]+)>")
+
+
+def said_by_processes(names: Iterable[str]) -> tuple[int | None, str | None]:
+    """Return the rank and the host that unitrace's names of processes say; None where they say none, or several."""
+    found = [match for name in names if (match := _UNITRACE_PROCESS.match(name))]
+    ranks, hosts = {match["rank"] for match in found} - {None}, {match["host"] for match in found}
+    return (int(*ranks) if len(ranks) == 1 else None), (hosts.pop() if len(hosts) == 1 else None)
 
 
 def process_groups(metadata: dict[str, Any]) -> list[dict[str, object]]:

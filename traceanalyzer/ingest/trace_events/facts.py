@@ -15,11 +15,9 @@ from typing import Any, TypeVar
 import duckdb
 
 from traceanalyzer.ingest import Source
-from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.chunks import said_by_processes, sql
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
-
-_WHOLE_US = "SELECT bool_and(start_ns % 1000 = 0) FROM read_parquet($other) WHERE phase = 's'"
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,7 @@ class Recorder:
     framework: str | None = None  # of a program whose names show none
     device_process: str | None = None  # the names of processes that are devices, where other processes are real
     devices: tuple[int, ...] = ()  # those that have a process, also without work
+    said: tuple[int | None, str | None] = (None, None)  # the rank and the host that names of processes say
 
 
 def _any(pattern: str) -> Callable[[Collection[str]], bool]:
@@ -46,6 +45,7 @@ def _any(pattern: str) -> Callable[[Collection[str]], bool]:
     return lambda processes: any(known.search(name) for name in processes)
 
 
+# Processes of XLA, which JAX and TensorFlow share.
 _XLA_PROCESS = re.compile(r"(?:\S+ )?/(?:host|device):|Task Environment$")
 XLA = Recorder("xla", None, None, lambda processes: bool(processes) and all(map(_XLA_PROCESS.match, processes)))
 ROCPROF1 = Recorder(None, "rocprof", "amd", _any(r"^(\d+ )?CPU (HIP|HSA|KFD) API\b"), "DataFlow")
@@ -110,6 +110,8 @@ def recast(
         recorder = replace(recorder, **vars(found))
     if recorder.dialect is not None:
         run(recorder.dialect)
+        names = [name or "" for (name,) in database.execute("SELECT process FROM process_names").fetchall()]
+        recorder = replace(recorder, said=said_by_processes(names))
         unknown, example = database.execute(sql("dialects/unknown"), {"host": known["host"]}).fetchall()[0]
         if unknown:
             losses.add("unknown-process-name", None, example, unknown)
@@ -119,7 +121,7 @@ def recast(
     if recorder.dialect == "xla":
         database.table("recast_other").write_parquet(str(stage / "other-recast.parquet"))
     if recorder.arrow:
-        whole = database.execute(_WHOLE_US, {"other": known["other"]}).fetchall()[0][0]
+        whole = database.execute(sql("dialects/whole_us"), {"other": known["other"]}).fetchall()[0][0]
         run("arrows", host=files("host"), arrow=recorder.arrow, unit=1000 if whole else 1)
         for part, table in (("host", "recast_host"), ("gpu", "recast_gpu")):
             _replace(database, stage, part, table, files(part))
@@ -164,9 +166,7 @@ _VERSIONS = {
 _OTHER_VERSIONS = ("cuda_driver_version", "hip_driver_version", "rocm_version", "pytorch_version", "torch_version")
 # Top-level keys that Kineto alone writes.
 _KINETO_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"})
-# Processes as profilers name them: AMD's, and that of XLA, which JAX and TensorFlow share.
 _ROCPROF_PROCESS = re.compile(r"(\d+ )?CPU (HIP|HSA|KFD) API\b")
-_XLA_PROCESS = re.compile(r"/(host:CPU|device:(CPU|GPU|TPU):\d+)$")
 _TENSORFLOW_PROCESS = re.compile(r"/\w+:.* (Compute|Tensors)$")
 
 
@@ -178,6 +178,7 @@ class Program:
     framework: str | None
     processes: Sequence[str]
     may_be_pytorch: bool = True  # no other recorder's processes are there
+    said: tuple[int | None, str | None] = (None, None)  # as Recorder.said
 
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
@@ -279,7 +280,7 @@ def describe_trace(
     metadata = parts.document.metadata
     info = metadata.get("distributedInfo")
     job: dict[str, Any] = info if isinstance(info, dict) else {}
-    rank = whole_number(job.get("rank")) if parts.rank is None else parts.rank
+    rank = next((one for one in (parts.rank, whole_number(job.get("rank")), program.said[0]) if one is not None), None)
     vendors = {device["vendor"] for device in devices} - {None}
     return {
         "trace": path.name,
@@ -291,7 +292,7 @@ def describe_trace(
         "framework": program.framework,
         "producer": _producer(metadata),
         "vendor": vendors.pop() if len(vendors) == 1 else None,
-        "host": _text(metadata.get("host_name") or metadata.get("hostname")),
+        "host": _text(metadata.get("host_name") or metadata.get("hostname")) or program.said[1],
         "rank": rank,
         "rank_source": None if rank is None else "metadata",
         "world_size": whole_number(job.get("world_size")),
