@@ -55,6 +55,7 @@ def called(name: str, correlation: int = 5, **stats: Any) -> Event:
 
 
 OP = ("kind", "name")
+MEMORY = ("kind", "device", "size_bytes", "address")
 LONG = "%copy-done.2 = f32[8]{0} copy-done(%s)"
 SHOWN = tpu((3, "XLA Ops", [work(LONG)]))
 SHOWN.display_names = {LONG: "copy-done.2"}
@@ -273,6 +274,58 @@ CASES = [
             ("what the profiler does is no work", "CUPTI overhead", [work("COMPILER")], []),
             ("bookkeeping of memory is no work", "Stream #0", [work("Memory Device", {"MemFree_details": "x"})], []),
         )
+    ),
+    *(
+        Case("4", sentence, space(gpu(*events, name="Stream #0"), *others), "memory_events", MEMORY, wanted)
+        for sentence, events, others, wanted in (
+            (
+                "what the program takes from the driver is memory",
+                [
+                    work("Memory Device", {"memalloc_details": "kind:device num_bytes:64 addr:0x10"}),
+                    work("Memory Device", {"MemFree_details": "kind:device num_bytes:64 addr:0x10"}, 2 * US),
+                    work("Memory Pinned", {"memalloc_details": "kind:pinned num_bytes:8"}, 3 * US),
+                    work("Memory Device", {"memalloc_details": "odd"}, 4 * US),
+                ],
+                [],
+                [("alloc", 0, 64, 16), ("alloc", -1, 8, None), ("alloc", 0, None, None), ("free", 0, -64, 16)],
+            ),
+            (
+                "what was in use before is no allocation",
+                [work("Memory Device", {"MemoryResidency_details": "kind:device num_bytes:64 addr:0x10"})],
+                [],
+                [],
+            ),
+            (
+                "memory counts once where the allocator is recorded, too",
+                [work("Memory Device", {"memalloc_details": "kind:device num_bytes:64 addr:0x10"})],
+                [host(work("MemoryAllocation", {"allocator_name": "GPU_0_bfc", "allocation_bytes": 8}))],
+                [("alloc", 0, 8, None)],
+            ),
+        )
+    ),
+    Case(
+        "5",
+        "runs of programs are the work of a TPU that shows no operation",
+        space(tpu((2, "XLA Modules", [work("jit_f(8)"), work("jit_g(9)", at=3 * US)]), (3, "Steps", [work("1")]))),
+        "gpu_ops",
+        ("kind", "name", "start_ns", "dur_ns", "is_comm"),
+        [("op", "jit_f(8)", START_NS, 1000, False), ("op", "jit_g(9)", START_NS + 3000, 1000, False)],
+    ),
+    Case(
+        "5",
+        "it is said that runs of programs count as work",
+        space(tpu((2, "XLA Modules", [work("jit_f(8)"), work("jit_g(9)", at=3 * US)]))),
+        "defects",
+        ("defect", "severity", "defect_count"),
+        [("programs-as-work", "note", 2)],
+    ),
+    Case(
+        "5",
+        "beside operations, runs of programs are no work",
+        space(tpu((2, "XLA Modules", [work("jit_f(8)")]), (3, "XLA Ops", [work("%a")]))),
+        "gpu_ops",
+        OP,
+        [("op", "a")],
     ),
     Case(
         "4",

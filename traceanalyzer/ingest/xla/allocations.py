@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.xla.events import LineEvents
+from traceanalyzer.ingest.xla.events import LineEvents, start_ns
+from traceanalyzer.ingest.xla.naming import Details, details_of
 from traceanalyzer.ingest.xla.space import Plane
 from traceanalyzer.ingest.xla.stats import codes_of_used
 from traceanalyzer.ingest.xla.wire import Int
@@ -18,6 +19,7 @@ from traceanalyzer.ingest.xla.wire import Int
 _ALLOCATIONS = {"MemoryAllocation": 1, "MemoryDeallocation": 2}
 _DEVICE_OF_ALLOCATOR = re.compile(r"GPU_(\d+)")
 _MOST_SIZE_BYTES = 2**46
+_OF_DRIVER = (("memalloc_details", "alloc"), ("MemFree_details", "free"))
 
 
 def write_allocations(
@@ -62,6 +64,40 @@ def write_allocations(
         ),
     )
     return is_memory
+
+
+def write_allocations_of_driver(sink: TraceSink, events: LineEvents, device: int, base_ns: int) -> bool:
+    """Write what programs take from a GPU's driver; return whether there was any.
+
+    Memory that was in use when the recording began is not among it: its allocations lie before.
+    """
+    found: list[tuple[int, str, Details]] = []
+    for key, kind in _OF_DRIVER:
+        codes, texts = events.picker.codes(key)
+        details = [details_of(text) for text in texts]
+        found += [(row, kind, details[codes[row]]) for row in np.flatnonzero(events.picker.has(key)).tolist()]
+    if not found:
+        return False
+    rows = np.array([row for row, _, _ in found], np.int64)
+    on_device = [said.target in (None, "device", "managed", "array") for _, _, said in found]
+    sizes = [
+        None if said.size_bytes is None else said.size_bytes * (-1 if kind == "free" else 1) for _, kind, said in found
+    ]
+    sink.append(
+        "memory_events",
+        pa.table(
+            {
+                "event_id": pa.array(events.event_id[rows]),
+                "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], base_ns)),
+                "kind": pa.array([kind for _, kind, _ in found], pa.string()),
+                "device_type": pa.array([int(one) for one in on_device], pa.int64()),
+                "device": pa.array([device if one else -1 for one in on_device], pa.int64()),
+                "address": pa.array([said.address for _, _, said in found], pa.int64()),
+                "size_bytes": pa.array(sizes, pa.int64()),
+            }
+        ),
+    )
+    return True
 
 
 def _device_of_allocator(name: str | None) -> int:

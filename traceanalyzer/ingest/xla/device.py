@@ -15,6 +15,7 @@ from traceanalyzer.ingest.device_check import ROUNDING_NS
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import naming, tpu
+from traceanalyzer.ingest.xla.allocations import write_allocations_of_driver
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.launches import ModuleLaunches
@@ -42,6 +43,7 @@ class DeviceFacts:
     last_ns: int | None = None
     has_overlaps: bool = False  # work of a stream that lasts into the next one of it
     vendor: str | None = None
+    has_memory: bool = False  # the driver's allocations
 
 
 def is_derived(line: LineHead) -> bool:
@@ -122,6 +124,9 @@ class DeviceWriter:
         work = np.flatnonzero(is_work)
         if len(work):
             self._write_work(plane, events, device, work, [kind_names[place] for place in kinds[work].tolist()])
+        if not self._launches.has_memory:
+            written = write_allocations_of_driver(self._sink, events, device, self._base_ns)
+            self.facts.has_memory |= written
         for kind, category in ((naming.OVERHEAD, "span"), (naming.MEMORY, "memory")):
             rows = np.flatnonzero(kinds == kind_names.index(kind))
             if len(rows):
@@ -318,7 +323,7 @@ class DeviceWriter:
             for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True)
         ]
         arguments = ArgumentWriter(self._space, plane)
-        runs = tpu.ProgramRuns()
+        runs, op_count = tpu.ProgramRuns(), self.facts.op_count
         for line in sorted(lines, key=lambda line: line.name != tpu.RUNS):
             ops = tpu.TpuOps(self._space, plane, device, self._base_ns, runs)
             for events in read_events(self._space, plane, line, self._base_ns):
@@ -328,28 +333,11 @@ class DeviceWriter:
                     continue
                 if line.name == tpu.RUNS:
                     runs.add(events)
-                    self._write_ends_of_flows(events)
+                    tpu.write_ends_of_flows(self._sink, events, self._base_ns)
                 self._write_async(plane, events, "derived" if line.name == "Steps" else "span")
             self._note_span(*ops.write(self._sink))
-
-    def _write_ends_of_flows(self, events: LineEvents) -> None:
-        """Write the flows that lead from the calls of the host to the runs of programs."""
-        owner, ids = events.picker.integers("_c")
-        kinds = events.picker.values("_ct")
-        starts = start_ns(events.line, events.offset_ps, self._base_ns)
-        self._sink.append(
-            "flows",
-            pa.table(
-                {
-                    "event_id": pa.array(events.event_id[owner]),
-                    "flow_id": pa.array(ids.view(np.uint64)).cast(pa.string()),
-                    "category": pa.array([_name(kinds.get(event)) for event in owner.tolist()], pa.string()),
-                    "phase": pa.array(["f"] * len(owner), pa.string()),
-                    "start_ns": pa.array(starts[owner]),
-                    "binds_enclosing": pa.array(np.ones(len(owner), np.bool_)),
-                }
-            ),
-        )
+        if op_count == self.facts.op_count:
+            self._note_span(*runs.as_ops(tpu.TpuOps(self._space, plane, device, self._base_ns, runs)).write(self._sink))
 
     def _write_async(self, plane: Plane, events: LineEvents, category: str, rows: Int | None = None) -> None:
         rows = np.arange(len(events)) if rows is None else rows

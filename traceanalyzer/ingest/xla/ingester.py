@@ -115,7 +115,7 @@ class XlaTrace:
             "truncated": self._space.is_cut,
             "has_shapes": False,
             "has_stacks": host.facts.has_stacks,
-            "has_memory": host.facts.has_memory,
+            "has_memory": host.facts.has_memory or device.facts.has_memory,
             "has_sync_events": False,
         }
         sink.append("traces", pa.Table.from_pylist([trace], sink.schema("traces")))

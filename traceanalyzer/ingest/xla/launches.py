@@ -16,6 +16,7 @@ class ModuleLaunches:
     """Finds the call that launched work: the first one of its correlation id."""
 
     def __init__(self, facts: HostFacts) -> None:
+        self.has_memory = facts.has_memory
         empty = np.empty(0, np.int64)
         pieces = facts.calls
         columns = {

@@ -14,6 +14,7 @@ _COPY_KIND = re.compile(r"(?P<source>[HDP])(?:to|2)(?P<target>[HDP])", re.IGNORE
 _COPY_STREAM = re.compile(r"Stream #\d+\((Memcpy\w+)\)")
 _LONG_COPY_KIND = re.compile(r"Copy(?P<source>Host|Device)To(?P<target>Host|Device)")
 _KINDS_OF_COPIES = {"HD": "HtoD", "DH": "DtoH", "DD": "DtoD", "PP": "PtoP", "HH": "HtoH"}
+_ADDRESS = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 _DETAIL = re.compile(r"(\w+):([^\s]+)")
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
 # What no device has: the profiler of ROCm before 2026 never set these.
@@ -101,6 +102,7 @@ class Details(NamedTuple):
     target: str | None
     occupancy_percent: int | None  # what the launch allows; AMD's profiler writes 0 where it does not know
     is_unset: bool  # the profiler left values as memory happened to hold them
+    address: int | None
 
 
 _NOTHING = (None, None, None)
@@ -128,6 +130,7 @@ def details_of(text: str | None) -> Details:
         _memory(found.get("kind_dst", found.get("kind"))),
         None if is_unset or not 0 < (occupancy or 0) <= 100 else occupancy,
         is_unset,
+        int(address[1], 16) & 2**63 - 1 if (address := _ADDRESS.fullmatch(found.get("addr", ""))) else None,
     )
 
 

@@ -149,11 +149,20 @@ class ProgramRuns:
     """The runs of programs on a device, by the host's clock; they follow each other."""
 
     pieces: list[tuple[Int, Int, Int]] = field(default_factory=list)
+    events: list[LineEvents] = field(default_factory=list)
 
     def add(self, events: LineEvents) -> None:
         """Take the events of the line of runs."""
         begins = events.offset_ps + events.line.timestamp_ns * 1000
         self.pieces.append((events.event_id, begins, begins + events.dur_ps))
+        self.events.append(events)
+
+    def as_ops(self, ops: TpuOps) -> TpuOps:
+        """Return operations with a run of a program for each: what stands for the work where no operation is shown."""
+        for events in self.events:
+            ops.add(events)
+            ops.space.defects.add("programs-as-work", len(events))
+        return ops
 
     def find(self, at_ps: Int) -> Int:
         """Return the run in which each instant lies, or NONE."""
@@ -171,7 +180,7 @@ class TpuOps:
     """Collects the operations of one line, and writes them once it is known which of them contain others."""
 
     def __init__(self, space: Space, plane: Plane, device: int, base_ns: int, runs: ProgramRuns) -> None:
-        self._space = space
+        self.space = space
         self._plane = plane
         self._device = device
         self._base_ns = base_ns
@@ -190,7 +199,7 @@ class TpuOps:
         if not self._pieces:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         event_id, name, starts, lengths, run = (np.concatenate(column) for column in zip(*self._pieces, strict=True))
-        names, meaning = _meanings(self._space, self._plane)
+        names, meaning = _meanings(self.space, self._plane)
         inside = time_inside(event_id, starts, lengths)
         kinds = [moved.copy_kind if moved else None for moved in meaning.moves]
         sizes = [moved.size_bytes if moved else None for moved in meaning.moves]
@@ -226,11 +235,31 @@ class TpuOps:
         if len(rows):
             since = offsets[mine] - events.line.timestamp_ns * 1000
             far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
-            self._space.clocks_apart_ps = max(self._space.clocks_apart_ps, int(far.max()))
-            self._space.defects.add("device-clock-mapped", len(rows))
-            self._space.defects.examples["device-clock-mapped"] = f"{self._space.clocks_apart_ps / 1e9:.1f} ms"
+            self.space.clocks_apart_ps = max(self.space.clocks_apart_ps, int(far.max()))
+            self.space.defects.add("device-clock-mapped", len(rows))
+            self.space.defects.examples["device-clock-mapped"] = f"{self.space.clocks_apart_ps / 1e9:.1f} ms"
             offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
         return offset_ps, dur_ps
+
+
+def write_ends_of_flows(sink: TraceSink, events: LineEvents, base_ns: int) -> None:
+    """Write the flows that lead from the calls of the host to the runs of programs."""
+    owner, ids = events.picker.integers("_c")
+    kinds = events.picker.values("_ct")
+    starts = start_ns(events.line, events.offset_ps, base_ns)
+    sink.append(
+        "flows",
+        pa.table(
+            {
+                "event_id": pa.array(events.event_id[owner]),
+                "flow_id": pa.array(ids.view(np.uint64)).cast(pa.string()),
+                "category": pa.array([str(kinds.get(event) or "") or None for event in owner.tolist()], pa.string()),
+                "phase": pa.array(["f"] * len(owner), pa.string()),
+                "start_ns": pa.array(starts[owner]),
+                "binds_enclosing": pa.array(np.ones(len(owner), np.bool_)),
+            }
+        ),
+    )
 
 
 def _meanings(space: Space, plane: Plane) -> tuple[list[str], Meanings]:
