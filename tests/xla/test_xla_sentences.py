@@ -38,6 +38,12 @@ def host(*events: Event, name: str = "/host:CPU", line: str = "python") -> Plane
     return PlaneMaker(name).line(7, line, events, 0)
 
 
+def session(start_ns: int) -> PlaneMaker:
+    plane = PlaneMaker("Task Environment")
+    plane.stats = {"profile_start_time": start_ns}
+    return plane
+
+
 def with_names(plane: PlaneMaker, **stats: Mapping[str, Any]) -> PlaneMaker:
     plane.name_stats = stats
     return plane
@@ -576,6 +582,13 @@ CASES = [
 def test_a_sentence_holds(case: Case, tmp_path: Path) -> None:
     rows = read(case.content, tmp_path).get(case.table, [])
     assert [tuple(row[name] for name in case.columns) for row in rows] == case.wanted
+
+
+@pytest.mark.parametrize(("starts", "count"), [([0], None), ([0, 0], None), ([MS, 2 * MS], 2)])
+def test_it_is_said_that_a_file_holds_several_recordings(starts: list[int], count: int | None, tmp_path: Path) -> None:
+    tasks = [session(START_NS + start) for start in starts]
+    rows = read(space(*tasks, gpu(work("k"))), tmp_path)["defects"]
+    assert {row["defect"]: row["defect_count"] for row in rows}.get("several-sessions") == count
 
 
 def kernels(device: int = 0, *, stamps: str = "") -> PlaneMaker:

@@ -41,6 +41,11 @@ KINDS = {
         "some lines count from the start of the profile and others from 1970; they may not lie on one clock",
     ),
     "unknown-clock": ("note", "the profile does not say when it began; its times count from an unknown zero"),
+    "several-sessions": (
+        "loss",
+        "the file holds several recordings, as where profiles were joined: the times of all of them count from the "
+        "start of the first one, so they lie over each other; give each profile as a file of its own",
+    ),
     "crossing-slices": ("note", "slices of one thread overlap without nesting; each keeps its own time"),
     "unnamed-device": (
         "repair",

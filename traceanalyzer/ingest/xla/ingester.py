@@ -55,7 +55,9 @@ class XlaTrace:
         self._leave_out_repeated()
         planes = space.read_planes = self._once([space.plane(start, end) for start, end in space.planes])
         self._check_names(planes)
-        task = next((plane.stats for plane in planes if plane.name == _TASK), {})
+        tasks = [plane.stats for plane in planes if plane.name == _TASK]
+        task = next(iter(tasks), {})
+        self._defects.add("several-sessions", max(len({_start_of(one) for one in tasks} - {None}) - 1, 0))
         base_ns = _start_of(task)
         if base_ns is None:
             self._defects.add("unknown-clock")
