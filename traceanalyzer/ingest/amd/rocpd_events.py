@@ -217,6 +217,8 @@ def _equal(texts: Column, text: str) -> npt.NDArray[np.bool_]:
 
 
 _NARROW = (np.uint16, np.uint32)
+_NOWHERE, _MOST_LETTERS = np.empty(0, np.int64), 65_536
+_PLAIN_MESSAGE = r'^\{"message": ?"(?P<message>[^"\\\x00-\x1f]+)"\}$'
 
 
 class RocpdEvents:
@@ -233,8 +235,8 @@ class RocpdEvents:
         ids, self._category, self._stack = (_joined(pieces.pop(name)) for name in ("id", "category_id", "stack_id"))
         self.count = len(ids)
         self._lookup = Lookup(ids)
-        self._said = {key: pa.array(values, pa.string()) for key, values in texts.said.items()}
-        self._said_at = {key: Lookup(np.array(places, np.int64)) for key, places in texts.places.items()}
+        self._said = {key: pa.chunked_array(values, pa.string()).combine_chunks() for key, values in texts.said.items()}
+        self._said_at = {key: Lookup(np.concatenate([_NOWHERE, *places])) for key, places in texts.places.items()}
 
     def places(self, ids: Column) -> Int:
         """Return where events lie; NONE for those that are unknown."""
@@ -264,8 +266,8 @@ class _Texts:
     """Keeps the messages of ranges, and the operations that they name, with the places of their events."""
 
     def __init__(self, defects: AmdDefects) -> None:
-        self.places: dict[str, list[int]] = {"message": [], "operation": []}
-        self.said: dict[str, list[str]] = {"message": [], "operation": []}
+        self.places: dict[str, list[Int]] = {"message": [], "operation": []}
+        self.said: dict[str, list[Column]] = {"message": [], "operation": []}
         self._defects = defects
         self._first = 0
 
@@ -273,15 +275,29 @@ class _Texts:
         """Read what the next events say beyond their columns."""
         is_saying = flags(pc.call_function("not_equal", [texts, pa.scalar("{}")]))
         places = np.flatnonzero(is_saying)
-        spoken = cast(Any, texts).take(pa.array(places)).to_pylist()
-        for place, text in zip((places + self._first).tolist(), spoken, strict=True):
-            said = parsed(text, self._defects)
-            for key, known_places in self.places.items():
-                value = said.get(key)
-                if isinstance(value, str) and value:
-                    known_places.append(place)
-                    self.said[key].append(value[:65_536])
+        spoken = cast(Any, texts).take(pa.array(places))
+        # Most say a message alone, without an escape.
+        plain = pc.call_function("extract_regex", [spoken], pc.ExtractRegexOptions(_PLAIN_MESSAGE))
+        is_plain = flags(plain.is_valid()) & (integers(pc.call_function("utf8_length", [spoken])) <= _MOST_LETTERS)
+        self._keep("message", places[is_plain], plain.field(0).filter(pa.array(is_plain)))
+        others = [parsed(text, self._defects) for text in spoken.filter(pa.array(~is_plain)).to_pylist()]
+        for key in self.places:
+            found = [
+                (place, said[key][:_MOST_LETTERS])
+                for place, said in zip(places[~is_plain].tolist(), others, strict=True)
+                if isinstance(said.get(key), str) and said[key]
+            ]
+            self._keep(
+                key,
+                np.array([place for place, _ in found], np.int64),
+                pa.array([text for _, text in found], pa.string()),
+            )
         self._first += len(texts)
+
+    def _keep(self, key: str, places: Int, said: Column) -> None:
+        if len(places):
+            self.places[key].append(places + self._first)
+            self.said[key].append(said)
 
 
 def event_places(events: RocpdEvents, batch: pa.RecordBatch, defects: AmdDefects) -> Int:
