@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sqlite3
 import tempfile
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
+from traceanalyzer.ingest.amd.agents import QueueTimes
 from traceanalyzer.schema import trace_tables
 from tracesim import simulate
 from tracesim.writers.rocpd import BOOTED_NS, write_rocpd
@@ -484,3 +487,17 @@ def test_streams_that_share_a_queue_overlap_once_for_each_kernel(database: Path)
     assert defects == [(1, "by up to 300 ns")]
     assert streams == [(len(ordered),)]
     assert queues == [("1",)]
+
+
+def test_overlaps_of_queues_are_those_of_brute_force_in_any_batches() -> None:
+    chosen = random.Random(3)
+    rows = [(chosen.randrange(2), chosen.randrange(3), chosen.randrange(90), chosen.randrange(9)) for _ in range(200)]
+    queues, early = QueueTimes(), []
+    for at in range(0, len(rows), 30):
+        device, queue, start, dur = (np.array(column, np.int64) for column in zip(*rows[at : at + 30], strict=True))
+        queues.add(device, queue, start, start + dur, start)
+    for place in {row[:2] for row in rows}:
+        times = sorted((start, start + dur) for *where, start, dur in rows if tuple(where) == place)
+        early += [max(end for _, end in times[:at]) - times[at][0] for at in range(1, len(times))]
+    assert queues.overlaps() == (sum(one > 0 for one in early), max(early))
+    assert queues.repeated() == len(rows) - len({start for *_, start, _ in rows})

@@ -1,4 +1,4 @@
-"""The devices that AMD's recorders describe, and the ranks that launchers give to processes."""
+"""The devices that AMD's recorders describe, their queues, and the ranks that launchers give to processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceanalyzer.ingest.amd.recording import AmdDefects, Lookup, copy_kinds, ints, on_host
@@ -121,3 +122,46 @@ def _number(value: object, largest: int = _LARGEST) -> int | None:
     """Return a positive whole number that is no larger than any device's; None for all else."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value <= largest else None  # type: ignore[operator,return-value]
+
+
+_LEAST = np.iinfo(np.int64).min  # as `integers` shows NULL
+
+
+class QueueTimes:
+    """The times of work by queue, and the numbers of dispatches: what is asked of all work together."""
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[int, int], list[tuple[Int, Int]]] = {}
+        self._dispatches: list[npt.NDArray[Any]] = []
+
+    def add(self, device: Int, queue: Int, start_ns: Int, end_ns: Int, dispatch: Int) -> None:
+        """Take some work; a queue or a dispatch that is the least integer is unknown."""
+        for number in np.unique(queue).tolist():
+            in_queue = queue == number
+            for on in np.unique(device[in_queue]).tolist() if number != _LEAST else ():
+                rows = in_queue & (device == on)
+                self._times.setdefault((on, number), []).append((start_ns[rows], end_ns[rows]))
+        known = dispatch[dispatch != _LEAST]
+        is_small = len(known) > 0 and 0 <= int(known.min()) and int(known.max()) < 2**32
+        self._dispatches.append(known.astype(np.uint32) if is_small else known)
+
+    def overlaps(self) -> tuple[int, int]:
+        """Return how much work starts before what is ahead of it in its queue has ended, and by how many ns at most."""
+        count, longest_ns = 0, 0
+        while self._times:
+            _, pieces = self._times.popitem()
+            start, end = (np.concatenate(column) for column in zip(*pieces, strict=True))
+            if not (start[1:] > start[:-1]).all():
+                order = np.lexsort((end, start))
+                start, end = start[order], end[order]
+            early = np.maximum.accumulate(end)[:-1] - start[1:]
+            count += int((early > 0).sum())
+            longest_ns = max(longest_ns, int(early.max(initial=0)))
+        return count, longest_ns
+
+    def repeated(self) -> int:
+        """Return how many dispatches have the number of another one."""
+        numbers = np.concatenate(self._dispatches) if self._dispatches else np.empty(0, np.int64)
+        if (numbers[1:] > numbers[:-1]).all():
+            return 0
+        return len(numbers) - len(np.unique(numbers))

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -19,9 +20,11 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.amd.agents import QueueTimes
 from traceanalyzer.ingest.amd.host import ProcessSlices
 from traceanalyzer.ingest.amd.recording import (
     COUNTERS,
+    CounterRows,
     ProcessRecording,
     coded_column,
     flags,
@@ -46,24 +49,7 @@ _COPIED = ("stream", "size_bytes", "block_x", "block_y", "block_z", "grid_x", "g
 _IDS = ("graph_id", "graph_node_id", "shared_memory_bytes", "registers_per_thread")
 _KERNELS_ALONE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _LARGEST = 2**44
-_LANES = pa.schema(
-    [(name, pa.int64()) for name in ("device", "queue", "start_ns", "end_ns", "op_id", "event", "dispatch", "name")]
-)
-_OVERLAPS = """
-WITH before AS (
-    SELECT
-        start_ns,
-        max(end_ns) OVER (
-            PARTITION BY device, queue
-            ORDER BY start_ns, end_ns, op_id
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS reached_ns
-    FROM lanes
-    WHERE queue IS NOT NULL
-)
-SELECT count(*), max(reached_ns - start_ns) FROM before WHERE start_ns < reached_ns
-"""
-_REPEATED = "SELECT count(dispatch) - count(DISTINCT dispatch) FROM lanes"
+_LANES = pa.schema([(name, pa.int64()) for name in ("start_ns", "event", "dispatch", "name")])
 _COUNTED_ALONE = """
 SELECT count(*) FROM lanes
 WHERE dispatch IS NOT NULL
@@ -99,22 +85,25 @@ class WorkWriter:
         self._recording = recording
         self._launches = launches
         self._names: dict[str | None, int] = {}
+        self._queues = QueueTimes()
         self.devices: set[int] = set()
         self.count = 0
 
     def write(self) -> None:
-        self._connection.register(
-            "incoming_lanes", Stream(_LANES, (self._write_batch(b) for b in _gathered(self._recording.work())))
-        )
-        self._connection.execute("CREATE TABLE lanes AS FROM incoming_lanes")
-        self._connection.unregister("incoming_lanes")
+        counters = self._recording.counters()
+        lanes = (self._write_batch(batch) for batch in _gathered(self._recording.work()))
+        if counters is None:
+            deque(lanes, maxlen=0)
+        else:
+            self._connection.register("incoming_lanes", Stream(_LANES, lanes))
+            self._connection.execute("CREATE TABLE lanes AS FROM incoming_lanes")
+            self._connection.unregister("incoming_lanes")
+            self._write_counters(counters)
+            self._connection.execute("DROP TABLE lanes")
         defects = self._recording.defects
-        overlaps, longest = self._connection.execute(_OVERLAPS).fetchall()[0]
+        overlaps, longest = self._queues.overlaps()
         defects.add("overlap-in-queue", overlaps, f"by up to {longest} ns")
-        (repeated,) = self._connection.execute(_REPEATED).fetchall()[0]
-        defects.add("repeated-dispatch", repeated)
-        self._write_counters()
-        self._connection.execute("DROP TABLE lanes")
+        defects.add("repeated-dispatch", self._queues.repeated())
 
     def _write_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Write a batch and return what is asked of all work together."""
@@ -150,8 +139,8 @@ class WorkWriter:
         self.devices.update(np.unique(device).tolist())
         self.count += rows.num_rows
         numbers = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
-        lanes = [pa.array(device), rows.column("queue"), rows.column("start_ns"), pa.array(end)]
-        lanes += [rows.column(name) for name in ("op_id", "event", "dispatch")]
+        self._queues.add(device, integers(rows.column("queue")), start, end, integers(rows.column("dispatch")))
+        lanes = [rows.column(name) for name in ("start_ns", "event", "dispatch")]
         return pa.RecordBatch.from_arrays([*lanes, pa.array(numbers[code])], schema=_LANES)
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -199,10 +188,7 @@ class WorkWriter:
         said = pa.table({"event_id": rows.column("op_id"), "args": args.dictionary_decode()})
         self._sink.append("event_args", said.filter(said.column("args").is_valid()))
 
-    def _write_counters(self) -> None:
-        counters = self._recording.counters()
-        if counters is None:
-            return
+    def _write_counters(self, counters: CounterRows) -> None:
         self._connection.register("incoming_counts", Stream(COUNTERS, counters.batches))
         self._connection.execute("CREATE TABLE counted AS FROM incoming_counts")
         self._connection.unregister("incoming_counts")
