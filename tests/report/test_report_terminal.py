@@ -159,7 +159,9 @@ def test_a_bucket_has_one_share_in_the_legend_the_page_and_the_summary() -> None
 def test_a_large_share_reads_as_it_rounds_and_small_ones_take_up_the_rest() -> None:
     """A copy of 29.94 % is 29.9 % beside a saving of 29.9 %, however many small buckets round down."""
     small = {f"host__{name}": 0.0104 / 100 for name in ("gc", "io", "lock", "alloc", "compile")}
-    one = ledger(dev__d2h=0.2994, dev__h2d=0.4542, host__module_load=0.1877, host__launch_api=0.0498, **small)
+    one = ledger(
+        "a", 0, 0, dev__d2h=0.2994, dev__h2d=0.4542, host__module_load=0.1877, host__launch_api=0.0498, **small
+    )
     for every in (False, True):
         shares = shares_words(one, every=every)
         assert [shares[bucket] for bucket in ("dev.h2d", "dev.d2h", "host.module_load")] == [
