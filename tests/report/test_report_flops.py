@@ -53,7 +53,9 @@ def test_a_program_without_a_framework_is_not_asked_for_shapes_of_operators() ->
 def test_shapes_are_asked_for_where_a_profiler_records_them(framework: str, recorder: str | None) -> None:
     assert "MFU and HFU unknown" in text_of(of_torch(sick(), UNKNOWN))
     traces = (replace(trace(), framework=framework, recorder=recorder),)
-    assert "MFU" not in text_of(replace(sick(), traces=traces, flops=(UNKNOWN,)))
+    for reason in ("no products", "no operators"):
+        unknown = replace(UNKNOWN, reason=reason)
+        assert "MFU" not in text_of(replace(sick(), traces=traces, flops=(unknown,)))
     assert "MFU 25.0" in text_of(replace(sick(), traces=traces, flops=(KNOWN,)))
 
 

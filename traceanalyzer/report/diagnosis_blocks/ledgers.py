@@ -233,7 +233,8 @@ def _flops_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
     uses = diagnosis.flops
     if not uses or (uses[0].mfu is None and _is_unjudged(diagnosis)):
         return ()
-    if uses[0].reason == "no products" and not any(_could_have_shapes(trace) for trace in diagnosis.traces):
+    shapes_are_missing = uses[0].reason in ("no products", "no operators")
+    if shapes_are_missing and not any(_could_have_shapes(trace) for trace in diagnosis.traces):
         return ()
     place = f"{uses[0].place}: " if len(uses) > 1 else ""
     return (Paragraph(f"{place}{uses[0].words}", label=Text("FLOPs utilisation", "strong")),)

@@ -178,7 +178,7 @@ def ranges(source: PageSource) -> Part | None:
 def flops(source: PageSource) -> Part | None:
     """Return MFU and HFU of the run and its devices; none where no operator could count."""
     uses = source.diagnosis.flops
-    if not uses or uses[0].reason in ("no products", "no shapes"):
+    if not uses or uses[0].reason in ("no products", "no operators", "no shapes"):
         return None
     if uses[0].mfu is None:
         return Part("flops", "FLOPs utilisation", blocks_markup([Paragraph(f"{uses[0].words}.")]))
