@@ -18,7 +18,6 @@ WITH parsed AS (
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
               "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "agent": "VARCHAR",
-              "src_agent": "VARCHAR", "dst_agent": "VARCHAR", "copy_bytes": "VARCHAR",
               "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
@@ -26,18 +25,14 @@ WITH parsed AS (
 -- Each stage has names for what the next one uses more than once: a name in its own stage is planned anew at each use.
 texts AS (
     SELECT
-        * REPLACE (if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind),
-        -- rocprofv3 names both ends of a copy.
-        if(contains(name, 'TO_DEVICE'), known.dst_agent, known.src_agent) AS copying_agent,
+        *,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
         coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
         sdk_sides(known.grid_size) AS sdk_items,
         sdk_sides(known.workgroup_size) AS sdk_block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
-        coalesce(
-            known.device, known."dev-id", known."gpu-id",
-            nullif(regexp_extract(coalesce(known.agent, copying_agent), '\d+'), '')
-        ) AS device_text,
+        coalesce(known.device, known."dev-id", known."gpu-id", nullif(regexp_extract(known.agent, '\d+'), ''))
+            AS device_text,
         coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
@@ -71,7 +66,7 @@ numbers AS (
         TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
         TRY_CAST(graph_node_text AS BIGINT) AS recorded_graph_node_id,
-        coalesce(known.bytes, known.copy_bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
+        coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
         coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
             AS registers_text,
         finite(known."blocks per SM") AS blocks_per_sm,
@@ -121,12 +116,11 @@ SELECT
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL
-        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice|HOST_TO_DEVICE') THEN 'HtoD'
-        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost|DEVICE_TO_HOST') THEN 'DtoH'
-        WHEN contains(name, 'DEVICE_TO_DEVICE') THEN if(known.src_agent <> known.dst_agent, 'PtoP', 'DtoD')
+        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice') THEN 'HtoD'
+        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost') THEN 'DtoH'
         WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
         WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
-        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost|HOST_TO_HOST') THEN 'HtoH'
+        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost') THEN 'HtoH'
     END AS copy_kind,
     CASE
         WHEN kind = 'memcpy'
