@@ -321,16 +321,16 @@ def test_what_is_cut_to_keep_a_page_small_is_said(
 
 
 def test_a_number_keeps_its_unit_and_backticks_are_code() -> None:
-    told = str(prose_markup("Saves <0.1 % or 3.5 ms of `sql <b>`; step 3 so far, 2 sets"))
-    assert told == (
+    markup = str(prose_markup("Saves <0.1 % or 3.5 ms of `sql <b>`; step 3 so far, 2 sets"))
+    assert markup == (
         'Saves <span class="nb">&lt;0.1 %</span> or <span class="nb">3.5 ms</span> of <code>sql &lt;b&gt;</code>; '
         "step 3 so far, 2 sets"
     )
 
 
 def test_a_long_name_in_a_sentence_breaks_at_its_joints_and_not_in_a_number() -> None:
-    told = str(prose_markup("most in transformers/image_processing_video.py(235): preprocess, not aten::copy_"))
-    assert told == "most in transformers/<wbr>image_<wbr>processing_<wbr>video.py(235): preprocess, not aten::copy_"
+    markup = str(prose_markup("most in transformers/image_processing_video.py(235): preprocess, not aten::copy_"))
+    assert markup == "most in transformers/<wbr>image_<wbr>processing_<wbr>video.py(235): preprocess, not aten::copy_"
 
 
 def test_long_code_goes_on_below_and_is_copied_as_it_is() -> None:

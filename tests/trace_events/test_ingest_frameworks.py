@@ -219,7 +219,7 @@ def _name(path: Path, corpus: Path) -> str:
 def test_kernels_of_onnx_runtime_run_on_the_first_device() -> None:
     tables = read(onnxruntime())
     assert [row["device"] for row in tables["gpu_ops"]] == [0]
-    # Versions before wrote the kernel's process: no device has such a number.
+    # Earlier versions of ONNX Runtime wrote the number of the kernel's process there, which is no device.
     tables = read(onnxruntime().replace('"pid": -1', '"pid": 4242'))
     assert [row["device"] for row in tables["gpu_ops"]] == [0]
 
