@@ -231,6 +231,7 @@ class Assembler:
         if self._recorder is not None:
             args = self._sink.files("event_args")
             self._recorder = recast(self._database, self._stage, self._recorder, self._files, args, self._losses)
+            self._parts.has_stacks |= self._recorder.dialect == "autograd" and self._rows("dialects/has_frames")[0][0]
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""

@@ -67,6 +67,7 @@ RECORDERS = (
 
 # Its Perfetto traces as JSON have categories of their own, and need no rewriting.
 ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
+AUTOGRAD = Recorder("autograd", "kineto", None, lambda names: False, framework="pytorch")  # PyTorch's list of events
 
 
 def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], list[str]]) -> Recorder | None:
@@ -74,9 +75,10 @@ def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], li
     rows = database.execute(sql("dialects/processes"), {"other": files("other")}).fetchall()
     names = {name for (name,) in rows if name is not None}
     found = next((recorder for recorder in RECORDERS if recorder.is_it(names)), None)
-    host = files("host") if found is None else []
-    has_calls = bool(host) and database.execute(sql("dialects/has_calls_of_unitrace"), {"host": host}).fetchall()[0][0]
-    return UNITRACE if has_calls else found
+    if found is not None or not (host := files("host")):
+        return found
+    by_unitrace, by_autograd = database.execute(sql("dialects/first_slices"), {"host": host}).fetchall()[0]
+    return UNITRACE if by_unitrace else AUTOGRAD if by_autograd else None
 
 
 def recast(
@@ -91,8 +93,7 @@ def recast(
 
     Returns the recorder with what its events say about it.
     """
-    known: dict[str, object] = {part: files(part) for part in ("other", "host", "gpu_events", "gpu")}
-    known["args"] = args
+    known: dict[str, object] = {"args": args, **{part: files(part) for part in ("other", "host", "gpu_events", "gpu")}}
 
     def run(name: str, **more: object) -> None:
         for statement in duckdb.extract_statements(sql(f"dialects/{name}")):
@@ -112,9 +113,8 @@ def recast(
         run(recorder.dialect)
         names = [name or "" for (name,) in database.execute("SELECT process FROM process_names").fetchall()]
         recorder = replace(recorder, said=said_by_processes(names))
-        unknown, example = database.execute(sql("dialects/unknown"), {"host": known["host"]}).fetchall()[0]
-        if unknown:
-            losses.add("unknown-process-name", None, example, unknown)
+        for defect, count, example in database.execute(sql("dialects/lost"), {"host": known["host"]}).fetchall():
+            losses.add(defect, None, example, count)
     run("apply")
     for part, table in (("host", "recast_host"), ("gpu", "recast_gpu")):
         _replace(database, stage, part, table, files(part))

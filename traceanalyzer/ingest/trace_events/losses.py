@@ -119,6 +119,12 @@ KINDS = {
     ),
     "device-lost": Kind("loss", "GPU work names a device by a number that no device has; it is left out"),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
+    "unplaced-work": Kind(
+        "loss",
+        "PyTorch's list of events (before 1.8.1, or `prof.events().export_chrome_trace`) has no stream of the GPU's "
+        "work, or times in which the GPU may wait as well as work: left out; record with torch.profiler and its own "
+        "export_chrome_trace",
+    ),
     "unknown-process-name": Kind(
         "loss",
         "events lie in processes whose names say neither host nor device; they are shown as of the host, and where "

@@ -1,5 +1,6 @@
 -- What a dialect says about complete events, one row an event; columns that it does not fill are NULL. `class` is host,
--- gpu, async: on no thread, none: drawn and neither a call nor work, or unknown: shown as of the host, and counted.
+-- gpu, async: on no thread, none: drawn and neither a call nor work, unplaced: the same, and counted, or unknown: shown
+-- as of the host, and counted.
 -- `category` is that of slices, or the kind of GPU work.
 CREATE OR REPLACE TABLE recast (
     event_id BIGINT,
