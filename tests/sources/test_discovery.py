@@ -180,6 +180,10 @@ def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:
         ("run.tar.gz", "tar", "unpack it"),
         ("rank0.json.zst", "(\xb5/\xfd", "decompress it"),
         ("et.json", '{\n  "schema": "1.1.1-chakra.0.0.4", "nodes": []}', "record the job with torch.profiler"),
+        ("gpu.csv", "Start (ns),Duration (ns),CorrId,GrdX,GrdY\n709,13,112,,\n", "nsys export --type sqlite"),
+        ("sum.csv", "Time (%),Total Time (ns),Instances,Name\n60.1,709,112,k\n", "nsys export --type sqlite"),
+        ("nvprof.csv", "==12345== NVPROF is profiling process 12345, command: ./train\n", "nsys profile"),
+        ("gpu_trace.csv", '"Start","Duration","Grid X"\ns,us,\n11.4,1.4,28\n', "nsys profile"),
     ],
 )
 def test_files_of_other_tools_are_told_with_a_way_to_a_trace(

@@ -238,7 +238,24 @@ _MEMORY_SNAPSHOT = re.compile(
     rb'(?=.{0,65536}?"(?:segment_type|device_traces|allocator_settings|total_size|segments)")',
     re.DOTALL,
 )
-_EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
+# Tables and other text, by how they begin.
+_OTHER_TEXTS = (
+    (
+        re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra'),
+        "an execution trace of PyTorch without times on the device",
+        "record the job with torch.profiler",
+    ),
+    (
+        re.compile(rb"^(?:Start \(ns\),Duration \(ns\),|Time \(%\),Total Time \(ns\),)"),
+        "a table that nsys stats made of a report",
+        _EXPORT_SQLITE,
+    ),
+    (
+        re.compile(rb'^(?:==\d+== |"?(?:Start"?,"?Duration"?,|(?:Type"?,"?)?Time\(%\)))'),
+        "text of nvprof",
+        "record the job with Nsight Systems: nsys profile -t cuda,nvtx",
+    ),
+)
 
 
 def unknown(path: Path) -> tuple[str, Path, str]:
@@ -270,6 +287,9 @@ def other_format(path: Path) -> tuple[str, str] | None:
     for first_bytes, what, hint in _OTHER_CONTENTS:
         if head.startswith(first_bytes):
             return what, hint
+    for begins, what, hint in _OTHER_TEXTS:
+        if begins.search(head):
+            return what, hint
     if path.suffix.lower() == ".csv":
         from traceanalyzer.ingest.amd.csv_processes import lacked_columns  # what reads tables takes long to import
 
@@ -280,8 +300,6 @@ def other_format(path: Path) -> tuple[str, str] | None:
             if lacked
             else None
         )
-    if _EXECUTION_TRACE.search(head):
-        return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
     return unread_database(path, head)
 
 
