@@ -66,8 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     tier, (shard, shards) = config.getoption("--tier"), tiers.shard(config.getoption("--shard"))
-    eighth = tiers.eighth_of_commit(ROOT) if tier == "check" else 0
-    chosen = [item for item in items if _in_tier(item, tier, eighth) and tiers.share(item.nodeid, shards) == shard]
+    of_commit = tiers.share_of_commit(ROOT) if tier == "check" else 0
+    chosen = [item for item in items if _in_tier(item, tier, of_commit) and tiers.share(item.nodeid, shards) == shard]
     if not corpus_path().is_dir():
         needing = [item for item in chosen if "corpus" in getattr(item, "fixturenames", ())]
         config.stash[NEED_CORPUS] = len(needing)
@@ -79,13 +79,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-def _in_tier(item: pytest.Item, tier: str, eighth: int) -> bool:
+def _in_tier(item: pytest.Item, tier: str, of_commit: int) -> bool:
     marked, gate = (item.get_closest_marker(name) is not None for name in ("check", "gate"))
-    return tiers.selected(_counted_as(item), marked=marked, gate=gate, tier=tier, eighth=eighth)
+    return tiers.selected(_counted_as(item), marked=marked, gate=gate, tier=tier, chosen=of_commit)
 
 
 def _counted_as(item: pytest.Item) -> str:
-    """Return by what an eighth has a test: all tests of a real trace come together, so that it is diagnosed once."""
+    """Return by what a sixteenth has a test: all tests of a real trace come together, so that it is diagnosed once."""
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, (str, Path)) and (trace := corpus_path() / value) in _corpus_traces():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import EIGHTHS, TIER, cost_table, eighth_of_commit, example_count, examples, needed, selected, shard, share
+from tiers import SHARES, TIER, cost_table, example_count, examples, needed, selected, shard, share, share_of_commit
 
 from traceanalyzer.rules.rule_set.loading import load_rules
 
@@ -39,12 +39,12 @@ def test_make_runs_the_tiers_and_continuous_integration_the_check(root: Path) ->
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("gate", [False, True])
 def test_the_tiers_together_are_all_tests(marked: bool, gate: bool) -> None:
-    def runs(tier: str, eighth: int) -> bool:
-        return selected("tests/a.py::test_b", marked=marked, gate=gate, tier=tier, eighth=eighth)
+    def runs(tier: str, chosen: int) -> bool:
+        return selected("tests/a.py::test_b", marked=marked, gate=gate, tier=tier, chosen=chosen)
 
     assert runs("quick", 0) is not marked
-    added = [runs("check", eighth) for eighth in range(EIGHTHS)]
-    assert sum(added) == (0 if not marked else EIGHTHS if gate else 1)
+    added = [runs("check", chosen) for chosen in range(SHARES)]
+    assert sum(added) == (0 if not marked else SHARES if gate else 1)
     assert runs("all", 0)
 
 
@@ -57,9 +57,9 @@ def test_shards_share_out_every_test_once() -> None:
             shard(text)
 
 
-def test_the_eighth_is_the_commits(root: Path, tmp_path: Path) -> None:
-    assert eighth_of_commit(tmp_path / "none") == 0
-    assert eighth_of_commit(root) in range(EIGHTHS)
+def test_the_share_is_the_commits(root: Path, tmp_path: Path) -> None:
+    assert share_of_commit(tmp_path / "none") == 0
+    assert share_of_commit(root) in range(SHARES)
 
 
 @pytest.mark.check

@@ -1,7 +1,7 @@
 """The three tiers of tests: the loop of someone who changes code, what a change must pass, and everything.
 
-`make test` runs what is not marked `check`. `make check` adds those marked `gate`, and an eighth of the other marked
-ones, which the commit chooses: eight commits after each other pass nearly all. `make nightly` runs every test.
+`make test` runs what is not marked `check`. `make check` adds those marked `gate`, and a sixteenth of the other marked
+ones, which the commit chooses. `make nightly` runs every test.
 
 The last two set TRACEANALYZER_TIER to their names: a missing dependency then fails instead of skipping. Properties get
 their full number of examples in the nightly tier, the first quarter of them in the check, and few in the loop: the same
@@ -57,16 +57,16 @@ def needed(name: str) -> ModuleType:
     return module
 
 
-EIGHTHS = 8
+SHARES = 16
 
 
-def selected(test: str, *, marked: bool, gate: bool, tier: str, eighth: int) -> bool:
-    """Return whether a tier runs a test: `marked` check, `gate` too; `eighth` is the commit's."""
+def selected(test: str, *, marked: bool, gate: bool, tier: str, chosen: int) -> bool:
+    """Return whether a tier runs a test: `marked` check, `gate` too; `chosen` is the commit's."""
     if tier == "all":
         return True
     if tier == "quick":
         return not marked
-    return marked and (gate or share(test, EIGHTHS) == eighth)
+    return marked and (gate or share(test, SHARES) == chosen)
 
 
 def share(test: str, shares: int) -> int:
@@ -74,14 +74,14 @@ def share(test: str, shares: int) -> int:
     return zlib.crc32(test.encode()) % shares
 
 
-def eighth_of_commit(root: Path) -> int:
-    """Return the eighth of the tests that the commit in a checkout chooses; 0 where there is no commit."""
+def share_of_commit(root: Path) -> int:
+    """Return which share of the tests the commit in a checkout chooses; 0 where there is no commit."""
     command = ["git", "rev-parse", "HEAD"]
     try:
         head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return 0
-    return int(head, 16) % EIGHTHS
+    return int(head, 16) % SHARES
 
 
 def shard(text: str) -> tuple[int, int]:
