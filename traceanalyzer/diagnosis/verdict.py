@@ -157,7 +157,7 @@ def judges_host(diagnosis: Diagnosis) -> bool:
 
 def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
-    unsure = any(_rank(finding) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
+    unsure = any(_rank(one) >= LIMITS_TRUST and one.rule != "tq-first-calls" for one in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
     timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
     if timed:
