@@ -360,7 +360,7 @@ class Assembler:
         if recorder is None:
             recorded_by: str | None = name_recorder(processes, framework, by_pytorch=by_pytorch)
             return Program(recorded_by, framework, processes, may_be_pytorch=framework != "onnxruntime")
-        framework = (framework in (None, "cuda", "hip") and recorder.framework) or framework
+        framework = (framework in (None, "cuda", "hip", "pytorch") and recorder.framework) or framework
         recorded_by = recorder.recorder or (framework if framework in ("jax", "tensorflow") else None)
         return Program(recorded_by, framework, processes, may_be_pytorch=False, said=recorder.said)
 

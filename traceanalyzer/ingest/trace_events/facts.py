@@ -54,14 +54,13 @@ _RPD_DEVICE = r"^GPU\d+$"
 RECORDERS = (
     ROCPROF1,
     Recorder("rocprof2", "rocprof", "amd", lambda names: {"CPU", "GPU", "COPY", "HIPBLITKERNELS"} <= set(names)),
-    Recorder(
-        "ascend", "torch_npu", "ascend", lambda names: "Ascend Hardware" in names, "HostToDevice", launches_later=True
-    ),
+    Recorder("ascend", "torch_npu", "ascend", _any("^Ascend Hardware$"), "HostToDevice", launches_later=True),
     UNITRACE,
     Recorder(
         "tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$"), framework="tensorflow"
     ),
     Recorder("rpd", "rocprof", "amd", _any(_RPD_DEVICE), "api_op", device_process=_RPD_DEVICE),
+    Recorder("paddle", "paddle", None, _any(r"^(Deivce \d+|Process \d+) \(\w+\)$"), framework="paddle"),
     XLA,
 )
 
@@ -290,7 +289,7 @@ def describe_trace(
         else "chrome",
         "recorder": program.recorder,
         "framework": program.framework,
-        "producer": _producer(metadata),
+        "producer": _producer(metadata) if program.may_be_pytorch else None,
         "vendor": vendors.pop() if len(vendors) == 1 else None,
         "host": _text(metadata.get("host_name") or metadata.get("hostname")) or program.said[1],
         "rank": rank,

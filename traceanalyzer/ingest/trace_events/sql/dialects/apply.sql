@@ -42,7 +42,14 @@ FROM read_parquet($host) AS host
 JOIN recast USING (event_id)
 WHERE recast.class = 'gpu';
 CREATE OR REPLACE TABLE recast_gpu AS
-SELECT gpu.* REPLACE (hip_kind(gpu.name, kind) AS kind, coalesce(gpu.copy_kind, recast.copy_kind) AS copy_kind)
+SELECT
+    gpu.* REPLACE (
+        hip_kind(gpu.name, kind) AS kind,
+        coalesce(gpu.copy_kind, recast.copy_kind) AS copy_kind,
+        coalesce(recast.name, gpu.name) AS name,
+        CAST(coalesce(gpu.device, recast.device) AS INTEGER) AS device,
+        coalesce(gpu.correlation, recast.correlation) AS correlation
+    )
 FROM read_parquet($gpu) AS gpu
 LEFT JOIN recast USING (event_id)
 UNION ALL BY NAME
