@@ -15,9 +15,9 @@ import tiers  # chooses how many examples properties get before any test module 
 from simulated_tables import remembered
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.rules.authoring import testing
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
+from tracesim import rule_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTED_S = pytest.StashKey[float]()
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TRACEANALYZER_TRACEBACK"):
         os.environ.pop(name, None)
     if hasattr(config, "cache"):
-        testing.simulated_tables = remembered(testing.simulated_tables, config.cache.mkdir("simulated"))
+        rule_tests.simulated_tables = remembered(rule_tests.simulated_tables, config.cache.mkdir("simulated"))
 
 
 @pytest.hookimpl(tryfirst=True)

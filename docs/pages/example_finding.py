@@ -12,11 +12,11 @@ from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks import trust_blocks
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.renderers import markdown
-from traceanalyzer.rules.authoring.testing import run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import EXPLANATION, FIRED, QUALITY, Rule, RuleTest, render
 from tracesim import simulate_job
+from tracesim.rule_tests import run_rule_test
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from text_tables import ask, connect
 from trace_event_tables import events, slice_text
 
 from traceanalyzer.cli import main
-from traceanalyzer.rules.authoring.testing import run_rule_test
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim.rule_tests import run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}
 CALLS_CUDA = re.compile(r"\bcuda[A-Z]\w+\(|<<<")

@@ -18,12 +18,12 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens.rule import explanation_sections
 from traceanalyzer.rules import builtin_folder, rule_files
-from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
-from traceanalyzer.rules.authoring.testing import RuleTestResult, run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
 from traceanalyzer.rules.rule_file.model import Claims, Rule
+from traceanalyzer.rules.rule_file.new_rule import new_rule, rule_schema
 from traceanalyzer.rules.rule_set.loading import lint, load_rules, read_rules, rule_called
+from tracesim.rule_tests import RuleTestResult, run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}

@@ -9,10 +9,10 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.authoring.testing import run_rule_test
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule, RuleTest
 from traceanalyzer.rules.rule_set.loading import lint, load_rules
+from tracesim.rule_tests import run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}
 

@@ -12,13 +12,13 @@ import pytest
 
 import traceanalyzer
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.rules.authoring.testing import run_rule_test
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import verdict_sql
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim.rule_tests import run_rule_test
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

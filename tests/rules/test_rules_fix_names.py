@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.rules.authoring.testing import rule_workspace
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Question, evaluate
@@ -15,6 +14,7 @@ from traceanalyzer.rules.rule_file.document import read_document
 from traceanalyzer.rules.rule_file.model import Mistake, RuleFix, with_trace_names
 from traceanalyzer.rules.rule_file.parsing import parse_rule
 from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim.rule_tests import rule_workspace
 
 LOADER = next(rule for rule in load_rules(tests=False) if rule.id == "dataloader-bound")
 COMMAND = RuleFix("Profile NAME.", "ncu --kernel-name regex:NAME -o kernel PROGRAM", "bash", names={"NAME": "kernel"})

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from traceanalyzer.query.engine import connect_empty
-from traceanalyzer.rules.authoring.testing import fill_fixture
+from tracesim.rule_tests import fill_fixture
 
 
 def open_fixture(

@@ -136,7 +136,7 @@ def explain_rule(
 )
 def start_rule(rule_id: str, folder: Path) -> None:
     """Write a new rule file to start from: it passes `rules lint`, and its test fails until you adapt it."""
-    from traceanalyzer.rules.authoring.new_rule import new_rule
+    from traceanalyzer.rules.rule_file.new_rule import new_rule
 
     file = new_rule(rule_id, folder)
     click.echo(f"{visible(str(file))} is written. Describe in it the problem to find, then:")
@@ -152,7 +152,7 @@ def start_rule(rule_id: str, folder: Path) -> None:
 @rules.command("schema")
 def print_schema() -> None:
     """Print the JSON Schema of a rule file, for editors that complete and check YAML."""
-    from traceanalyzer.rules.authoring.new_rule import rule_schema
+    from traceanalyzer.rules.rule_file.new_rule import rule_schema
 
     click.echo(json.dumps(rule_schema(), indent=2))
 
@@ -162,8 +162,8 @@ def print_schema() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Print only failures.")
 def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
     """Run the tests inside the rules of PATHS (by default the built-in ones)."""
-    from traceanalyzer.rules.authoring.testing import run_rule_test
     from traceanalyzer.rules.rule_set.loading import load_rules, read_rules
+    from tracesim.rule_tests import run_rule_test
 
     passed = failed = 0
     for rule in read_rules(paths) if paths else load_rules():

@@ -40,6 +40,7 @@ from traceanalyzer.rules.rule_file.model import (
 )
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.schema import TableSchema, canonical_tables
+from tracesim.job import simulate_job
 
 # What a literal row means when it does not say: the first device of a run of one trace, from PyTorch's profiler.
 _DEFAULTS: dict[str, Any] = {
@@ -72,10 +73,6 @@ def _locked() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _workload(sim: Mapping[str, Any] | None) -> str | None:
-    return None if sim is None else json.dumps(sim, sort_keys=True)
-
-
 def fill_fixture(
     con: duckdb.DuckDBPyConnection,
     sim: Mapping[str, Any] | None,
@@ -89,7 +86,7 @@ def fill_fixture(
     of an attribution table with its schema: then they become the table's own. With `readers` the connection has the
     rows that these texts read. Raises ValueError with the reason when a name is unknown.
     """
-    canonical, derived = _simulated(_workload(sim))
+    canonical, derived = _simulated(None if sim is None else json.dumps(sim, sort_keys=True))
     replaced = {
         name: _filled(canonical_tables()[name], expand(rows))
         for name, rows in tables.items()
@@ -131,9 +128,6 @@ def _simulated(sim: str | None) -> tuple[Mapping[str, pa.Table], Mapping[str, pa
 
 def simulated_tables(sim: str) -> Mapping[str, pa.Table]:
     """Return the canonical tables of a workload, which is JSON."""
-    # Only tests need it, and a diagnosis should not wait for it.
-    from tracesim import simulate_job
-
     return simulate_job(json.loads(sim)).canonical_tables()
 
 
