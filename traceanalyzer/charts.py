@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.process import dicts_of
 from traceanalyzer.report.charts.ledger_charts import ledger_bar, step_columns
 from traceanalyzer.report.charts.ledger_charts import waterfall as draw_waterfall
 from traceanalyzer.report.charts.svg import Svg
@@ -56,9 +57,7 @@ def steps(run: Run, trace: str | None = None, device: int | None = None) -> Svg:
             [trace, device],
         ).fetchone()
         trace, device = slowest if slowest is not None else (trace or "", device or 0)
-    result = run.connection.execute(query("step_ledgers"), [trace, device])
-    names = [column[0] for column in result.description or ()]
-    times = step_times([dict(zip(names, row, strict=True)) for row in result.fetchall()])
+    times = step_times(dicts_of(run.connection.execute(query("step_ledgers"), [trace, device])))
     if not times:
         raise TraceAnalyzerError(f"device {device} has no steps", trace)
     return step_columns(times, f"{counted(len(times), 'step')} of device {device}", alone=True)

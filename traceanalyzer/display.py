@@ -23,5 +23,6 @@ class OpenTables(Protocol):
 
 
 def display(function: str, *about: Any) -> Any:
-    """Return what a function of `report.results` makes of a result; that module is imported for the first one."""
-    return getattr(import_module("traceanalyzer.report.results"), function)(*about)
+    """Return what a function of the reports, `module.function`, makes of a result; its module is imported for it."""
+    module, _, name = function.rpartition(".")
+    return getattr(import_module(f"traceanalyzer.report.{module}"), name)(*about)

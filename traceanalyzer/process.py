@@ -28,9 +28,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from traceanalyzer.errors import EXIT_ERROR, TraceAnalyzerError
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 class _PandasIsAbsent(MetaPathFinder):
@@ -254,6 +257,12 @@ def _remove(path: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink()
+
+
+def dicts_of(result: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return the rows of a query that was executed, by the names of its columns."""
+    columns = [column[0] for column in result.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
 def query_error(message: str) -> TraceAnalyzerError:

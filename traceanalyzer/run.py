@@ -292,7 +292,7 @@ class Run:
     def _repr_html_(self) -> str:
         columns = ["trace", "rank", "format", "framework", "event_count", "gpu_op_count", "step_count"]
         rows = self.connection.execute(_TRACES_SHOWN).fetchall()
-        return str(display("rows_in_notebook", f"run {self.root}", columns, rows, False))
+        return str(display("html.notebook.rows_html", f"run {self.root}", columns, rows, False))
 
     def __enter__(self) -> Run:
         return self

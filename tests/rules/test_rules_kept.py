@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.rules import builtin_folder
+from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set import loading
 
 
@@ -23,9 +24,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "traceanalyzer"
 
 
-def test_kept_rules_are_those_of_the_files(cache: Path) -> None:
+def _of_the_files(folder: Path) -> tuple[Rule, ...]:
+    rules, mistakes = loading._parse([folder], tests=False)
+    assert not mistakes
+    return tuple(rules)
+
+
+def test_kept_rules_are_those_of_the_files(cache: Path, tmp_path: Path) -> None:
     first, second = loading._kept_builtin(), loading._kept_builtin()
-    assert first == second == loading._parsed_builtin()
+    assert first == second == _of_the_files(tmp_path / "rules")
     assert len(list(cache.iterdir())) == 1
 
 
@@ -35,16 +42,16 @@ def test_an_edited_rule_counts(cache: Path, tmp_path: Path) -> None:
     edited.write_text(edited.read_text().replace("title: ", "title: Edited ", 1))
     found = loading._kept_builtin()
     assert found is not None
-    assert sum(rule.title.startswith("Edited ") for rule in found[0]) == 1
+    assert sum(rule.title.startswith("Edited ") for rule in found) == 1
 
 
-def test_a_damaged_file_is_done_without_and_made_again(cache: Path) -> None:
+def test_a_damaged_file_is_done_without_and_made_again(cache: Path, tmp_path: Path) -> None:
     loading._kept_builtin()
     (kept,) = cache.iterdir()
     content = kept.read_bytes()
     kept.write_bytes(content[:-1] + b"?")
     assert loading._kept_builtin() is None
-    assert loading._kept_builtin() == loading._parsed_builtin()
+    assert loading._kept_builtin() == _of_the_files(tmp_path / "rules")
     assert kept.read_bytes() == content
 
 
@@ -57,4 +64,4 @@ def test_a_rule_with_mistakes_is_not_kept(cache: Path, tmp_path: Path) -> None:
 @pytest.mark.check
 def test_all_rules_that_ship_are_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert loading._kept_builtin() == loading._parsed_builtin()
+    assert loading._kept_builtin() == _of_the_files(builtin_folder())

@@ -53,7 +53,9 @@ class RunTable:
 
     def _repr_html_(self) -> str:
         rows = self.relation.limit(SHOWN_ROWS + 1).fetchall()
-        return str(display("rows_in_notebook", self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS))
+        return str(
+            display("html.notebook.rows_html", self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,10 +81,10 @@ class ShownAnswer:
         return self.answer.run
 
     def __repr__(self) -> str:
-        return str(display("what_if_text", self.answer, self.name))
+        return str(display("results.what_if_text", self.answer, self.name))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else repr(self))
 
     def _repr_html_(self) -> str:
-        return str(display("what_if_in_notebook", self.answer, self.name))
+        return str(display("html.notebook.what_if_html", self.answer, self.name))

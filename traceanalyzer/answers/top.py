@@ -11,6 +11,7 @@ import duckdb
 from traceanalyzer.answers.top_questions import COUNTERS, FURTHER, OF_PROGRAMS, QUESTIONS, RANGES_BY_STEP, TopQuestion
 from traceanalyzer.diagnosis.flops import NO_PEAKS
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.process import dicts_of
 from traceanalyzer.text.words import ranges
 
 DEFAULT_ROWS = 20
@@ -138,9 +139,7 @@ def _answer(
         LIMIT $limit
     """
     place = {"rank": rank, "step": step}
-    cursor = con.execute(query, {**place, "limit": limit})
-    names = [column[0] for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    rows = dicts_of(con.execute(query, {**place, "limit": limit}))
     row_count, whole_ns = (rows[0]["row_count"], int(rows[0]["all_ns"] or 0)) if rows else (0, 0)
     if by in question.wholes:
         whole_ns = int(con.execute(question.wholes[by], place).fetchall()[0][0] or 0)

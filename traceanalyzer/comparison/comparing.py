@@ -202,11 +202,11 @@ class Diff:
 
     def __str__(self) -> str:
         """Return the report that the command prints."""
-        return str(display("diff_text", self, "terminal"))
+        return str(display("results.diff_text", self, "terminal"))
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: drawings and tables without scripts."""
-        return str(display("diff_in_notebook", self))
+        return str(display("html.diff_page.diff_html", self))
 
     @property
     def blockers(self) -> tuple[Confounder, ...]:

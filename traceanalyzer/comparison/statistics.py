@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from traceanalyzer.comparison import statistics
 from traceanalyzer.errors import TraceAnalyzerError
 
 ALPHA = 0.05
@@ -271,15 +270,15 @@ def judge(
     change = math.fsum(new) / len(new) - math.fsum(base) / len(base)
     counts = len(base), len(new)
     if min(counts) >= 2:
-        interval, test = statistics.welch(base, new), "Welch's t over captures"
+        interval, test = welch(base, new), "Welch's t over captures"
     elif max(counts) >= LEAST_HISTORY:
         interval, test = _against_history(base, new), "prediction interval of the side with more captures"
     elif capture_spread is not None:
-        interval, test = statistics.known_spread(change, capture_spread), "the given spread between captures"
+        interval, test = known_spread(change, capture_spread), "the given spread between captures"
     else:
         far = _far_apart(change, floor) if is_unit_sure else None
         return far or _of_two_captures(change, steps_ns, floor)
-    spread = statistics.pooled_spread((base, new)) if capture_spread is None else capture_spread
+    spread = pooled_spread((base, new)) if capture_spread is None else capture_spread
     return Judgement(
         _verdict(interval, floor),
         _share(change),
@@ -292,14 +291,14 @@ def judge(
     )
 
 
-def _against_history(base: Sequence[float], new: Sequence[float]) -> statistics.Interval:
+def _against_history(base: Sequence[float], new: Sequence[float]) -> Interval:
     if len(new) == 1:
-        return statistics.prediction(base, new[0])
-    mirrored = statistics.prediction(new, base[0])
-    return statistics.Interval(-mirrored.change, -mirrored.high, -mirrored.low, mirrored.p_value)
+        return prediction(base, new[0])
+    mirrored = prediction(new, base[0])
+    return Interval(-mirrored.change, -mirrored.high, -mirrored.low, mirrored.p_value)
 
 
-def _verdict(interval: statistics.Interval, floor: float) -> str:
+def _verdict(interval: Interval, floor: float) -> str:
     if interval.low > 0 and interval.change >= floor:
         return "slower"
     if interval.high < 0 and interval.change <= -floor:
@@ -309,7 +308,7 @@ def _verdict(interval: statistics.Interval, floor: float) -> str:
 
 def _far_apart(change: float, floor: float) -> Judgement | None:
     """Return the verdict on a change that is too large for the spread of captures elsewhere; None: it is not."""
-    interval = statistics.known_spread(change, ASSUMED_SPREAD)
+    interval = known_spread(change, ASSUMED_SPREAD)
     verdict = _verdict(interval, floor)
     if verdict not in ("slower", "faster"):
         return None
@@ -328,8 +327,8 @@ def _far_apart(change: float, floor: float) -> Judgement | None:
 
 def _of_two_captures(change: float, steps_ns: tuple[Sequence[float], Sequence[float]], floor: float) -> Judgement:
     """Return at most that these two captures differ: the spread between captures is not known."""
-    p_value = statistics.rank_test(*steps_ns) if abs(change) >= floor and min(map(len, steps_ns)) else None
-    differ = p_value is not None and p_value <= statistics.ALPHA
+    p_value = rank_test(*steps_ns) if abs(change) >= floor and min(map(len, steps_ns)) else None
+    differ = p_value is not None and p_value <= ALPHA
     return Judgement(
         "these captures differ" if differ else "unsure",
         _share(change),
@@ -343,10 +342,10 @@ def _needed(spread: float | None, change: float, floor: float) -> tuple[Needed, 
     """Return the captures that show the usual changes and the one that was measured, the largest change first."""
     if spread is None:
         return ()
-    needed = [Needed(effect, statistics.captures_needed(spread, math.log1p(effect))) for effect in SHOWN_EFFECTS]
+    needed = [Needed(effect, captures_needed(spread, math.log1p(effect))) for effect in SHOWN_EFFECTS]
     seen = abs(math.expm1(change))
     if abs(change) >= floor and not any(math.isclose(seen, item.effect_share, rel_tol=0.05) for item in needed):
-        needed.append(Needed(seen, statistics.captures_needed(spread, change), is_measured=True))
+        needed.append(Needed(seen, captures_needed(spread, change), is_measured=True))
     return tuple(sorted(needed, key=lambda item: -item.effect_share))
 
 

@@ -312,21 +312,21 @@ class Diagnosis:
 
     def table(self, name: str) -> pa.Table:
         """Return findings, ledger, fixes or evidence as an Arrow table, one row each; raises for another name."""
-        rows: pa.Table = display("diagnosis_table", self, name)
+        rows: pa.Table = display("results.diagnosis_table", self, name)
         return rows
 
     def to_markdown(self) -> str:
         """Return the report as Markdown."""
-        return str(display("diagnosis_text", self, "markdown"))
+        return str(display("results.diagnosis_text", self, "markdown"))
 
     def to_json(self) -> str:
         """Return everything as JSON (docs/json.md)."""
-        return str(display("diagnosis_text", self, "json"))
+        return str(display("results.diagnosis_text", self, "json"))
 
     def to_html(self, path: str | Path, run: OpenTables | None = None) -> Path:
         """Write the report as a page and return its path; with its open run it has timelines and tables."""
         file = Path(path)
-        file.write_text(display("diagnosis_page", self, run), encoding="utf-8")
+        file.write_text(display("html.page.page", self, run), encoding="utf-8")
         return file
 
     def __repr__(self) -> str:
@@ -334,13 +334,13 @@ class Diagnosis:
         return f"<Diagnosis of {self.run}: {held}>"
 
     def __str__(self) -> str:
-        return str(display("diagnosis_text", self, "terminal"))
+        return str(display("results.diagnosis_text", self, "terminal"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else str(self))
 
     def _repr_html_(self) -> str:
-        return str(display("diagnosis_in_notebook", self))
+        return str(display("html.notebook.diagnosis_html", self))
 
 
 def gpu_count(diagnosis: Diagnosis) -> int:

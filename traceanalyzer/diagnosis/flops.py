@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.process import dicts_of
 from traceanalyzer.text.words import is_tpu, percent, ranges
 
 if TYPE_CHECKING:
@@ -111,9 +112,7 @@ def flops_uses_in(
     if event_count > MOST_EVENTS:
         return [FlopsUse("run", None, None, 0.0, "too many events")]
     prepare(con, "flops_utilisation")
-    result = con.execute(QUERY)
-    columns = [column[0] for column in result.description or ()]
-    return flops_uses([dict(zip(columns, row, strict=True)) for row in result.fetchall()])
+    return flops_uses(dicts_of(con.execute(QUERY)))
 
 
 def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.process import dicts_of
 from traceanalyzer.text.words import counted, duration
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ def replay_of(con: duckdb.DuckDBPyConnection, operator: str, row: int, run: str)
     operator = operator if "::" in operator else f"aten::{operator}"
     if not _NAME.fullmatch(operator):
         raise TraceAnalyzerError("is no name of an operator", operator, "for example aten::mm")
-    cursor = con.execute(_CALLS, {"operator": operator})
-    names = [column[0] for column in cursor.description or ()]
-    rows = [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+    rows = dicts_of(con.execute(_CALLS, {"operator": operator}))
     if not rows:
         known = "SELECT DISTINCT operator_base(name) FROM canonical.host_slices WHERE category = 'cpu_op' ORDER BY 1"
         operators = [name for (name,) in con.execute(known).fetchall() if name]

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from traceanalyzer.attribution.replay.what_if import Answer
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
@@ -17,6 +18,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections
 from traceanalyzer.report.diagnosis_blocks.trust import checked_words
 from traceanalyzer.report.html.document import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.sections.ledger import plan_drops
+from traceanalyzer.report.screens.what_if import sections
 from traceanalyzer.text.words import counted, value_words
 
 MOST_FINDINGS = 6
@@ -42,9 +44,9 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
     return blocks_html(blocks)
 
 
-def sections_html(sections: Sequence[Section]) -> str:
-    """Return sections of a report as HTML that stands in another page."""
-    return blocks_html(blocks_of(sections))
+def what_if_html(answer: Answer, run_name: str) -> str:
+    """Return the screen of a what-if question as HTML that stands in another page."""
+    return blocks_html(blocks_of(sections(answer, run_name)))
 
 
 def blocks_html(blocks: Sequence[Block | Markup]) -> str:

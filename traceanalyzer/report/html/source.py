@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import RunVerdict
+from traceanalyzer.process import dicts_of
 from traceanalyzer.report.html.document import shown_name
 from traceanalyzer.text.words import is_tpu
 
@@ -68,11 +69,7 @@ class PageSource:
 
     def rows(self, name: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Return the rows of a query in `queries/`; none without a connection."""
-        if self.connection is None:
-            return []
-        result = self.connection.execute(query(name), list(parameters))
-        columns = [column[0] for column in result.description or ()]
-        return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+        return [] if self.connection is None else dicts_of(self.connection.execute(query(name), list(parameters)))
 
     def rows_once(self, name: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
         """Return the rows of a query that is asked again and again, and each time reads all of a trace."""

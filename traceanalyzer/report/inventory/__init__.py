@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import LeftOut
 from traceanalyzer.diagnosis.flops import FlopsUse, flops_uses_in
+from traceanalyzer.process import dicts_of
 from traceanalyzer.text.visible import redacted
 from traceanalyzer.text.words import counted, percent, ranges
 from traceanalyzer.version import __version__
@@ -198,9 +199,7 @@ def _missing(traces: list[Row]) -> list[str]:
 
 
 def _rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
-    result = con.execute(query(name))
-    columns = [column[0] for column in result.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+    return dicts_of(con.execute(query(name)))
 
 
 SCHEMA_VERSION = 1

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import duckdb
 
+from traceanalyzer.process import dicts_of
 from traceanalyzer.report.blocks import Code, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.text import visible
 from traceanalyzer.text.words import counted, name_words, percent, size
@@ -59,22 +60,15 @@ class MemoryOfRun:
 
 def memory_of_run(connection: duckdb.DuckDBPyConnection) -> MemoryOfRun:
     """Return what the metrics memory_peaks, memory_at_peak and memory_growth say of a run."""
-    rows = _rows(connection, _PEAKS)
+    rows = dicts_of(connection.execute(_PEAKS))
     peaks = [row for row in rows if row["step"] is None]
     peaks.sort(key=lambda row: row["peak_bytes"] or row["peak_change_bytes"] or 0, reverse=True)
     if not peaks:
         return MemoryOfRun((), (), (), ())
     place = {"trace": peaks[0]["trace"], "device": peaks[0]["device"]}
     steps = [row for row in rows if row["step"] is not None and place.items() <= row.items()]
-    return MemoryOfRun(
-        tuple(peaks), tuple(steps), tuple(_rows(connection, _HOLDERS, place)), tuple(_rows(connection, _GROWING))
-    )
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any] | None = None) -> list[Row]:
-    result = connection.execute(query, values or {})
-    columns = [column[0] for column in result.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+    holders, growing = (dicts_of(connection.execute(*asked)) for asked in ((_HOLDERS, place), (_GROWING,)))
+    return MemoryOfRun(tuple(peaks), tuple(steps), tuple(holders), tuple(growing))
 
 
 SCHEMA_VERSION = 1

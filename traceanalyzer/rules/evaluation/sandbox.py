@@ -259,12 +259,7 @@ def columns(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any])
 
 def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
     """Return the rows of one SELECT with the bound parameters it names."""
-    statement = _parsed(con, sql)
-    named = _named(statement, values)
-    with limited(con, timeout_s):
-        cursor = con.execute(statement, named)
-        names = tuple(column[0] for column in cursor.description or ())
-        rows = cursor.fetchmany(ROW_LIMIT + 1)
+    names, rows = _fetched(con, sql, values, ROW_LIMIT + 1, timeout_s)
     if len(rows) > ROW_LIMIT:
         con.abort()  # the rest of an answer that nobody reads would block the connection
         raise RuleLimitError(f"the query returns more than {ROW_LIMIT:,} rows", "aggregate them in the rule's query")
@@ -273,14 +268,20 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], t
 
 def first_rows(con: duckdb.DuckDBPyConnection, sql: str, limit: int) -> tuple[Rows, bool]:
     """Return the first rows of one SELECT, and whether these are all."""
-    statement = _parsed(con, sql)
-    named = _named(statement, {})
-    with limited(con):
-        cursor = con.execute(statement, named)
-        names = tuple(column[0] for column in cursor.description or ())
-        rows = cursor.fetchmany(limit + 1)
+    names, rows = _fetched(con, sql, {}, limit + 1, TIMEOUT_S)
     con.abort()
     return Rows(names, tuple(rows[:limit])), len(rows) <= limit
+
+
+def _fetched(
+    con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], most: int, timeout_s: float
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the columns and the first rows of one SELECT; the rest of them may still wait."""
+    statement = _parsed(con, sql)
+    named = _named(statement, values)
+    with limited(con, timeout_s):
+        cursor = con.execute(statement, named)
+        return tuple(column[0] for column in cursor.description or ()), cursor.fetchmany(most)
 
 
 def all_rows(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from msgspec import Struct, field
 
-from traceanalyzer.rules.rule_file.model import Mistake
+from traceanalyzer.rules.rule_file.model import Mistake, line_of
 
 # libyaml's is eight times faster; the wheels of PyYAML have it.
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,9 +36,7 @@ class YamlDocument(Struct, frozen=True):
 
     def line(self, key: str) -> int:
         """Return the line of a dotted path, or of the nearest one above it."""
-        while key not in self.lines and "." in key:
-            key = key.rpartition(".")[0]
-        return self.lines.get(key, 1)
+        return line_of(self.lines, key)
 
 
 def read_document(path: Path, *, up_to: str | None = None) -> YamlDocument:

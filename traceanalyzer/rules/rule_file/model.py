@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Formatter
@@ -45,6 +45,13 @@ ParamValue = int | float | str | bool
 def flowing(text: str) -> str:
     """Return a text without the line breaks that its file has for readers."""
     return " ".join(text.split())
+
+
+def line_of(lines: Mapping[str, int], key: str) -> int:
+    """Return the line of a dotted path in a rule file, or of the nearest one above it."""
+    while key not in lines and "." in key:
+        key = key.rpartition(".")[0]
+    return lines.get(key, 1)
 
 
 @dataclass(frozen=True)
@@ -191,10 +198,8 @@ class Rule:
     @property
     def sql(self) -> str:
         needed = None if self.clear_without is None else f"FROM {self.clear_without}"
-        texts = [self.select, self.when, self.severity, self.op_saving, needed]
-        texts += [self.claims.where, self.claims.compute_ops]
-        texts += [item.when for item in self.abstain] + [item.when for item in self.lower]
-        texts += [item.when for item in self.fixes]
+        texts = [self.select, self.severity, self.op_saving, needed, self.claims.where, self.claims.compute_ops]
+        texts += [condition for _, condition in self.conditions()]
         texts += [item.select for item in self.evidence]
         return "\n".join(text or "" for text in texts)
 
@@ -222,11 +227,17 @@ class Rule:
         where = "" if self.claims.where is None else f" where {flowing(self.claims.where)}"
         return ", ".join(self.claims.causes) + where if self.claims.causes else "none"
 
-    def line(self, key: str) -> int:
-        """Return the line of a key, or of the nearest key above it."""
-        while key not in self.lines and "." in key:
-            key = key.rpartition(".")[0]
-        return self.lines.get(key, 1)
+    def conditions(self) -> Iterator[tuple[str, str]]:
+        """Yield each condition over the columns of `select`, by its key."""
+        yield "when", self.when
+        parts: dict[str, Sequence[Abstention | ConfidenceDrop | RuleFix]]
+        parts = {"abstain": self.abstain, "lower": self.lower, "fixes": self.fixes}
+        for part, items in parts.items():
+            yield from ((f"{part}.{index}.when", item.when) for index, item in enumerate(items) if item.when)
+
+    def mistake(self, key: str, what: str, hint: str | None = None, line: int = 1) -> Mistake:
+        """Return something wrong with the rule, at a line of the text of a key."""
+        return Mistake(self.path, line_of(self.lines, key) + line - 1, what, hint)
 
     def values(self, settings: Mapping[str, ParamValue] | None = None) -> dict[str, ParamValue]:
         """Return the value of every parameter, defaults replaced by `settings`."""

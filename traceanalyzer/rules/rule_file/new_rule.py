@@ -39,7 +39,7 @@ def new_rule(rule_id: str, folder: Path) -> Path:
 
 def rule_schema() -> dict[str, Any]:
     """Return the JSON Schema of a rule file."""
-    parts = {name: _object(properties, _REQUIRED[name], name) for name, properties in _parts().items()}
+    parts = {name: _object(properties, name) for name, properties in _parts().items()}
     top = {
         "id": {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$", "maxLength": ID_LENGTH},
         "title": _TEXT,
@@ -70,19 +70,8 @@ def rule_schema() -> dict[str, Any]:
             name: {"type": "array", "items": parts[name]} for name in ("abstain", "lower", "evidence", "fixes", "tests")
         },
     }
-    schema = _object(top, REQUIRED, "")
+    schema = _object(top, "")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "traceanalyzer rule", **schema}
-
-
-_REQUIRED: dict[str, tuple[str, ...]] = {
-    "params": ("default", "why"),
-    "abstain": ("when", "reason"),
-    "claims": (),
-    "lower": ("when", "to", "because"),
-    "evidence": ("title", "select"),
-    "fixes": ("text",),
-    "tests": ("name", "expect"),
-}
 
 
 def _parts() -> dict[str, dict[str, Any]]:
@@ -116,7 +105,7 @@ def _parts() -> dict[str, dict[str, Any]]:
     }
 
 
-def _object(properties: dict[str, Any], required: tuple[str, ...], part: str) -> dict[str, Any]:
+def _object(properties: dict[str, Any], part: str) -> dict[str, Any]:
     if properties.keys() != set(KEYS[part]):
         raise AssertionError(f"the schema of '{part or 'a rule'}' and the reader of rules know different keys")
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": list(REQUIRED[part]), "additionalProperties": False}

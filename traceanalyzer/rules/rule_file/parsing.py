@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,31 +19,29 @@ from traceanalyzer.rules.rule_file.sql_text import in_place_of, swallowed_if_fol
 ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 ID_LENGTH = 40
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tests")
-KEYS = {
-    "": (
-        *REQUIRED,
-        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "ops", "select", "abstain"),
-        *(
-            "clear_without",
-            "claims",
-            "removes",
-            "op_saving",
-            "confidence",
-            "lower",
-            "evidence",
-            "refines",
-            "attaches_to",
-        ),
-    ),
-    "params": ("default", "why", "min", "max", "unit"),
-    "abstain": ("when", "reason", "detail"),
-    "claims": ("causes", "where", "compute_ops", "charged_to"),
+# The keys of a rule and of each of its parts: those that must be there, then the others.
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "": ("id", "title", "when", "message", "why", "fixes", "references", "tests"),
+    "params": ("default", "why"),
+    "abstain": ("when", "reason"),
+    "claims": (),
     "lower": ("when", "to", "because"),
     "evidence": ("title", "select"),
-    "fixes": ("text", "code", "lang", "effort", "when", "names"),
-    "tests": ("name", "sim", "tables", "params", "expect"),
+    "fixes": ("text",),
+    "tests": ("name", "expect"),
 }
+_OPTIONAL = {
+    "": (
+        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "ops", "select", "abstain", "lower"),
+        *("clear_without", "claims", "removes", "op_saving", "confidence", "evidence", "refines", "attaches_to"),
+    ),
+    "params": ("min", "max", "unit"),
+    "abstain": ("detail",),
+    "claims": ("causes", "where", "compute_ops", "charged_to"),
+    "fixes": ("code", "lang", "effort", "when", "names"),
+    "tests": ("sim", "tables", "params"),
+}
+KEYS = {part: (*required, *_OPTIONAL.get(part, ())) for part, required in REQUIRED.items()}
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
 DEFAULT_SELECT = "SELECT * FROM bound"
 # What a rule's other SQL calls the rows of its `ops`.
@@ -57,7 +55,7 @@ def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[model.Rul
     A rule with mistakes holds what could be read of it, and empty text for the rest, so that this can be checked
     further. The rule is None where nothing could be read.
     """
-    parser = _Parser(document, REQUIRED if tests else tuple(key for key in REQUIRED if key != "tests"))
+    parser = _Parser(document, [key for key in REQUIRED[""] if tests or key != "tests"])
     rule = parser.rule() if document.values else None
     mistakes = [*document.mistakes, *parser.mistakes]
     return rule, mistakes
@@ -66,7 +64,7 @@ def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[model.Rul
 class _Parser:
     """Reads each part of a rule; a part of the wrong shape becomes a mistake and an empty value."""
 
-    def __init__(self, document: YamlDocument, required: tuple[str, ...]) -> None:
+    def __init__(self, document: YamlDocument, required: Sequence[str]) -> None:
         self.document = document
         self.required = required
         self.mistakes: list[model.Mistake] = []
@@ -99,7 +97,7 @@ class _Parser:
                     str(item.get("reason")),
                     self._template(f"{key}.detail", item["detail"]) if "detail" in item else None,
                 )
-                for key, item in self._items("abstain", ("when", "reason"))
+                for key, item in self._items("abstain")
             ),
             when=self._condition("when", top.get("when")),
             clear_without=self._sql("clear_without", top["clear_without"]) if "clear_without" in top else None,
@@ -114,7 +112,7 @@ class _Parser:
                     self._choice(f"{key}.to", item.get("to"), model.CONFIDENCES),
                     str(item.get("because")),
                 )
-                for key, item in self._items("lower", ("when", "to", "because"))
+                for key, item in self._items("lower")
             ),
             message=self._template("message", top.get("message")),
             why=self._text("why", top.get("why")),
@@ -122,7 +120,7 @@ class _Parser:
                 model.EvidenceQuery(
                     self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
                 )
-                for key, item in self._items("evidence", ("title", "select"))
+                for key, item in self._items("evidence")
             ),
             fixes=self._fixes(),
             references=self._references(top.get("references", [])),
@@ -177,8 +175,8 @@ class _Parser:
         self._mistake(key, f"'{key}' must be one of {', '.join(choices)}", suggestion(str(value), choices))
         return choices[0]
 
-    def _items(self, key: str, required: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-        values = self.document.values.get(key, [])
+    def _items(self, key: str) -> list[tuple[str, dict[str, Any]]]:
+        values, required = self.document.values.get(key, []), REQUIRED[key]
         if not isinstance(values, list):
             self._mistake(key, f"'{key}' must be a list")
             return []
@@ -298,7 +296,7 @@ class _Parser:
 
     def _fixes(self) -> tuple[model.RuleFix, ...]:
         fixes = []
-        for key, item in self._items("fixes", ("text",)):
+        for key, item in self._items("fixes"):
             code, lang = item.get("code"), str(item.get("lang", "python"))
             if code is not None and lang == "python":
                 self._check_python(f"{key}.code", str(code))
@@ -347,7 +345,7 @@ class _Parser:
 
     def _tests(self) -> tuple[model.RuleTest, ...]:
         tests = []
-        for key, item in self._items("tests", ("name", "expect")):
+        for key, item in self._items("tests"):
             expect = item.get("expect")
             if not isinstance(expect, dict) or expect.get("state") not in model.STATES:
                 self._mistake(f"{key}.expect", f"'expect' needs a state: {', '.join(model.STATES)}")

@@ -23,7 +23,7 @@ _FORMATS = {"share": ("%", "as {name:.0%}"), "ns": ("dur", "as {name:dur}"), "by
 
 def unit_mistakes(rule: Rule) -> Iterator[Mistake]:
     """Return every place of a rule where one unit is taken for another."""
-    for key, condition in _conditions(rule):
+    for key, condition in rule.conditions():
         for first, second in _COMPARED.findall(code(condition)):
             units = _unit(first), _unit(second)
             if None not in units and units[0] != units[1]:
@@ -36,7 +36,8 @@ def unit_mistakes(rule: Rule) -> Iterator[Mistake]:
             yield _mistake(rule, f"params.{name}", f"'{name}' is a share, 0 to 1", "5 % is 0.05")
         if unit not in (None, "share") and _ascii(param.unit) not in (None, unit):
             yield _mistake(rule, f"params.{name}", f"'{name}' says {unit}, its unit says {param.unit}")
-    for key, template in (("message", rule.message), *_details(rule)):
+    details = ((f"abstain.{index}.detail", item.detail or "") for index, item in enumerate(rule.abstain))
+    for key, template in (("message", rule.message), *details):
         for name, spec in template_fields(template):
             yield from _format_mistakes(rule, key, name, spec)
 
@@ -50,21 +51,6 @@ def _format_mistakes(rule: Rule, key: str, name: str, spec: str) -> Iterator[Mis
         yield _mistake(rule, key, f"'{name}' is in {unit} and is written as a percentage", "a share is between 0 and 1")
 
 
-def _conditions(rule: Rule) -> Iterator[tuple[str, str]]:
-    yield "when", rule.when
-    for name, whens in (
-        ("abstain", [item.when for item in rule.abstain]),
-        ("lower", [item.when for item in rule.lower]),
-        ("fixes", [item.when or "" for item in rule.fixes]),
-    ):
-        yield from ((f"{name}.{index}.when", when) for index, when in enumerate(whens))
-
-
-def _details(rule: Rule) -> Iterator[tuple[str, str]]:
-    for index, item in enumerate(rule.abstain):
-        yield f"abstain.{index}.detail", item.detail or ""
-
-
 def _unit(name: str) -> str | None:
     first, _, last = name.lower().rpartition("_")
     # What is per second is no time.
@@ -76,7 +62,7 @@ def _ascii(unit: str | None) -> str | None:
 
 
 def _mistake(rule: Rule, key: str, what: str, hint: str | None = None) -> Mistake:
-    return Mistake(rule.path, rule.line(key), f"{rule.id}: {what}", hint)
+    return rule.mistake(key, f"{rule.id}: {what}", hint)
 
 
 # In the order in which one hides the others. `words` looks for two ends itself: DuckDB's block comments nest, and a

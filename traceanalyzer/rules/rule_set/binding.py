@@ -57,7 +57,7 @@ class _Binder:
         ]
 
     def _mistake(self, key: str, what: str, hint: str | None = None, line: int = 1) -> Mistake:
-        return Mistake(self.rule.path, self.rule.line(key) + line - 1, f"{self.rule.id}: {what}", hint)
+        return self.rule.mistake(key, f"{self.rule.id}: {what}", hint, line)
 
     def _names(self, capabilities: set[str]) -> Iterator[Mistake]:
         for index, name in enumerate(self.rule.requires):
@@ -74,17 +74,14 @@ class _Binder:
 
     def _clear_without(self) -> Iterator[Mistake]:
         if self.rule.clear_without:
-            _, mistake = self._bound("clear_without", f"SELECT 1 FROM {self.rule.clear_without}", self.values)
-            if mistake is not None:
-                yield mistake
+            yield from self._bound("clear_without", f"SELECT 1 FROM {self.rule.clear_without}", self.values)[1]
 
     def _ops(self, key: str, sql: str | None, needed: set[str]) -> Iterator[Mistake]:
         if not sql:
             return
-        columns, mistake = self._bound(key, sql, self.values)
-        if mistake is not None:
-            yield mistake
-        elif not columns.keys() >= needed:
+        columns, mistakes = self._bound(key, sql, self.values)
+        yield from mistakes
+        if not mistakes and not columns.keys() >= needed:
             yield self._mistake(key, f"must return {', '.join(sorted(needed))}")
 
     def _claims(self) -> Iterator[Mistake]:
@@ -94,27 +91,25 @@ class _Binder:
             ("claims.compute_ops", claims.compute_ops, "kernel_class"),
         ):
             if condition:
-                _, mistake = self._bound(key, f"SELECT ({condition}\n) FROM {table}", self.values)
-                if mistake is not None:
-                    yield mistake
+                yield from self._bound(key, f"SELECT ({condition}\n) FROM {table}", self.values)[1]
 
     def _select(self) -> Iterator[Mistake]:
         if not self.rule.select:
             return
-        columns, mistake = self._bound("select", self.rule.select, self.values)
-        if mistake is not None:
-            yield mistake
+        columns, mistakes = self._bound("select", self.rule.select, self.values)
+        if mistakes:
+            yield from mistakes
             return
         for column in _needed(self.rule):
             if column not in columns:
                 yield self._mistake("select", f"the select must return the column '{column}'")
         subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
-        for key, condition in self._conditions():
-            if not condition:
-                continue
-            _, mistake = self._bound(key, f"{subject}({condition}\n) FROM subject", self.values)
-            if mistake is not None:
-                yield mistake
+        conditions = [*self.rule.conditions()]
+        if self.rule.severity not in AUTO_SEVERITIES:
+            conditions.insert(1, ("severity", self.rule.severity))
+        for key, condition in conditions:
+            if condition:
+                yield from self._bound(key, f"{subject}({condition}\n) FROM subject", self.values)[1]
         known = {**self.values, **{name: _sample(kind) for name, kind in columns.items()}}
         for index, abstention in enumerate(self.rule.abstain):
             yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
@@ -125,24 +120,9 @@ class _Binder:
                     what = f"no column or parameter is called '{column}'"
                     yield self._mistake(f"fixes.{index}.names.{word}", what, suggestion(column, known))
         for index, item in enumerate(self.rule.evidence):
-            if not item.select:
-                continue
-            values = {**claim_values(self.rule, known), "trace_id": 0}
-            _, mistake = self._bound(f"evidence.{index}.select", item.select, values)
-            if mistake is not None:
-                yield mistake
-
-    def _conditions(self) -> Iterator[tuple[str, str]]:
-        yield "when", self.rule.when
-        if self.rule.severity not in AUTO_SEVERITIES:
-            yield "severity", self.rule.severity
-        for index, abstention in enumerate(self.rule.abstain):
-            yield f"abstain.{index}.when", abstention.when
-        for index, drop in enumerate(self.rule.lower):
-            yield f"lower.{index}.when", drop.when
-        for index, fix in enumerate(self.rule.fixes):
-            if fix.when is not None:
-                yield f"fixes.{index}.when", fix.when
+            if item.select:
+                values = {**claim_values(self.rule, known), "trace_id": 0}
+                yield from self._bound(f"evidence.{index}.select", item.select, values)[1]
 
     def _template(self, key: str, template: str, known: Mapping[str, Any]) -> Iterator[Mistake]:
         for name, spec in template_fields(template):
@@ -154,17 +134,15 @@ class _Binder:
             except (ValueError, TypeError) as error:
                 yield self._mistake(key, f"{{{name}:{spec}}} does not fit: {error}")
 
-    def _bound(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[dict[str, str], Mistake | None]:
+    def _bound(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[dict[str, str], list[Mistake]]:
         """Return the columns that a piece of SQL would return, or what is wrong with it."""
         try:
-            return sandbox.columns(self.con, sql, values), None
+            return sandbox.columns(self.con, sql, values), []
         except sandbox.RuleQueryError as error:
             what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
-            line = (
-                error.line if key in ("select", "ops", "op_saving", "clear_without") or key.endswith(".select") else 1
-            )
-            return {}, self._mistake(key, what, hint, line)
+            is_whole = key in ("select", "ops", "op_saving", "clear_without") or key.endswith(".select")
+            return {}, [self._mistake(key, what, hint, error.line if is_whole else 1)]
 
 
 def _split_hint(error: str) -> tuple[str, str | None]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import xxhash
@@ -104,18 +103,13 @@ def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) ->
 @cache
 def _builtin(*, tests: bool) -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
     """Return what ships: a process that diagnoses many runs reads it once."""
-    if tests:
-        rules, mistakes = _parse([builtin_folder()])
-        return tuple(rules), tuple(mistakes)
-    return _kept_builtin() or _parsed_builtin()
-
-
-def _parsed_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
-    rules, mistakes = _parse([builtin_folder()], tests=False)
+    if not tests and (kept := _kept_builtin()) is not None:
+        return kept, ()
+    rules, mistakes = _parse([builtin_folder()], tests=tests)
     return tuple(rules), tuple(mistakes)
 
 
-def _kept_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]] | None:
+def _kept_builtin() -> tuple[Rule, ...] | None:
     """Return what ships from the user's cache, where it is kept as data; None where it is not, or has mistakes.
 
     Reading 128 files of YAML takes as long as asking all their questions of a small run.
@@ -126,7 +120,7 @@ def _kept_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]] | None:
         digest.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
 
     def write(fresh: Path) -> None:
-        rules, mistakes = _parsed_builtin()
+        rules, mistakes = _parse([builtin_folder()], tests=False)
         if mistakes:
             raise OSError("rules with mistakes are not kept")
         content = msgspec.msgpack.encode(rules, enc_hook=str)
@@ -138,16 +132,12 @@ def _kept_builtin() -> tuple[tuple[Rule, ...], tuple[Mistake, ...]] | None:
     seal, packed = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
     try:
         if xxhash.xxh3_128_digest(packed) == seal:
-            return msgspec.msgpack.decode(packed, type=tuple[Rule, ...], dec_hook=_path), ()
+            return msgspec.msgpack.decode(packed, type=tuple[Rule, ...], dec_hook=lambda _, value: Path(value))
     except msgspec.DecodeError:
         pass
     with suppress(OSError):
         kept.unlink()
     return None
-
-
-def _path(kind: type, value: Any) -> Any:
-    return Path(value)
 
 
 def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:
@@ -203,7 +193,7 @@ def _doubles(rules: Sequence[Rule]) -> list[Mistake]:
     mistakes = []
     for rule in rules:
         if rule.id in first:
-            mistakes.append(Mistake(rule.path, rule.line("id"), f"the id {rule.id} is taken by {first[rule.id].path}"))
+            mistakes.append(rule.mistake("id", f"the id {rule.id} is taken by {first[rule.id].path}"))
         first.setdefault(rule.id, rule)
     return mistakes
 
@@ -211,7 +201,7 @@ def _doubles(rules: Sequence[Rule]) -> list[Mistake]:
 def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
     ids = {rule.id for rule in rules}
     return [
-        Mistake(rule.path, rule.line(key), f"{said} an unknown rule: {name}", suggestion(name, ids))
+        rule.mistake(key, f"{said} an unknown rule: {name}", suggestion(name, ids))
         for rule in rules
         for key, said, names in (("refines", "refines", rule.refines), ("attaches_to", "explains", rule.attaches_to))
         for name in names
@@ -226,7 +216,7 @@ def _unused_params(rule: Rule) -> list[Mistake]:
     sql = code(rule.sql)
     used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
     return [
-        Mistake(rule.path, rule.line(f"params.{name}"), f"the parameter '{name}' is not used", "delete it, or use it")
+        rule.mistake(f"params.{name}", f"the parameter '{name}' is not used", "delete it, or use it")
         for name in rule.params
         if name not in used
     ]
@@ -239,7 +229,7 @@ def _missing_tests(rule: Rule) -> list[Mistake]:
         return []
     wanted = [state for state in STATES if state != "abstained" or rule.abstain or rule.requires]
     return [
-        Mistake(rule.path, rule.line("tests"), f"no test expects '{state}'", "the silent cases matter most")
+        rule.mistake("tests", f"no test expects '{state}'", "the silent cases matter most")
         for state in wanted
         if state not in states
     ]
