@@ -15,6 +15,7 @@ import pytest
 
 from traceanalyzer.exports.heat_map import write_heat_map
 from traceanalyzer.exports.overlay import write_critical_path_table
+from traceanalyzer.hta import PathPart
 from traceanalyzer.metrics import Metric, metrics
 from traceanalyzer.query.metric_files import LAYOUTS, _as_written
 from traceanalyzer.report.screens import result_set
@@ -57,9 +58,7 @@ def by_metric(names: list[str]) -> str:
 
 
 def by_path(names: list[str]) -> str:
-    part = {"kind": "op", "target": "t", "source_position": 0, "target_position": 1}
-    times = {"start_ns": 0, "end_ns": 1, "weight_ns": 1}
-    parts = [SimpleNamespace(source=name, **part, **times) for name in names]
+    parts = [PathPart("op", name, 0, "t", 1, 0, 1, 1) for name in names]
     path = SimpleNamespace(parts=parts, window=SimpleNamespace(start_ns=0), span_ns=1, kind_ns={"left_out": 0})
     target = io.BytesIO()
     write_critical_path_table(cast("Any", path), target)

@@ -69,10 +69,10 @@ class Blames(Struct, frozen=True):
             np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
             for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
         ]
-        mine = (slices.op_id, slices.annotation_id, slices.python_id)
+        of_slices = (slices.op_id, slices.annotation_id, slices.python_id)
         around = [
             np.where(of_slice, _own_or_around(slices, slice_row, category, ids), rows_around)
-            for rows_around, ids, category in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
+            for rows_around, ids, category in zip(around, of_slices, ("cpu_op", "annotation", "python"), strict=True)
         ]
         is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
         bare = np.flatnonzero(is_bare)
@@ -112,13 +112,13 @@ def _annotations_at(device: AttributedDevice, rows: Ints) -> Ints:
     )
     for one in np.unique(thread).tolist():
         first, last = np.searchsorted(slices.thread, [one, one + 1])
-        mine = np.flatnonzero(thread == one)
-        at = first + np.searchsorted(slices.start[first:last], middle[mine], side="right") - 1
+        on_thread = np.flatnonzero(thread == one)
+        at = first + np.searchsorted(slices.start[first:last], middle[on_thread], side="right") - 1
         at = np.where(at >= first, at, NO_ROW)
         for _ in range(_MOST_LEVELS):
-            further = (at != NO_ROW) & (~is_annotation[at] | (slices.end[at] <= middle[mine]))
+            further = (at != NO_ROW) & (~is_annotation[at] | (slices.end[at] <= middle[on_thread]))
             if not further.any():
-                found[known[mine]] = at
+                found[known[on_thread]] = at
                 break
             at[further] = slices.parent[at[further]]
     return found

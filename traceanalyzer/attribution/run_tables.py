@@ -195,16 +195,16 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
     # The rows of a device are contiguous.
     first = np.flatnonzero((np.diff(trace, prepend=NO_ROW) != 0) | (np.diff(device, prepend=NO_ROW) != 0))
     for low, high in zip(first.tolist(), np.append(first, len(trace))[1:].tolist(), strict=True):
-        place, mine = (int(trace[low]), int(device[low])), np.arange(low, high)
+        place, own = (int(trace[low]), int(device[low])), np.arange(low, high)
         waits, met = [], []
-        for at in np.flatnonzero(waiting[mine]).tolist():
-            known = arrivals.get((place[0], int(blamed[mine[at]])))
+        for at in np.flatnonzero(waiting[own]).tolist():
+            known = arrivals.get((place[0], int(blamed[own[at]])))
             # A message's transfer has the bucket of its wait, and steps cut rows: only the row with this end counts.
-            if known is not None and end[mine[at]] == known[1]:
+            if known is not None and end[own[at]] == known[1]:
                 waits.append(at)
                 met.append(known[0])
-        bucket = known_codes[codes[mine]]
-        by_place[place] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
+        bucket = known_codes[codes[own]]
+        by_place[place] = _Rows(start[own], end[own], bucket, np.asarray(waits, np.int64), met)
     return by_place
 
 

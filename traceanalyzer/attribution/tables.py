@@ -332,12 +332,12 @@ def _owned(device: AttributedDevice) -> dict[str, Owned]:
     for code in np.unique(bucket[pieces.kept]).tolist():
         if BUCKETS[code] not in CAUSES:
             continue
-        mine = np.flatnonzero(pieces.kept & (bucket == code))
-        worst = int(mine[np.argmax(pieces.dur[mine])])
+        of_cause = np.flatnonzero(pieces.kept & (bucket == code))
+        worst = int(of_cause[np.argmax(pieces.dur[of_cause])])
         step = int(pieces.step[worst])
         by_cause[BUCKETS[code]] = Owned(
-            int(pieces.dur[mine].sum()),
-            len(np.setdiff1d(pieces.step[mine], [NO_ROW])),
+            int(pieces.dur[of_cause].sum()),
+            len(np.setdiff1d(pieces.step[of_cause], [NO_ROW])),
             int(pieces.dur[worst]),
             None if step == NO_ROW else step,
             int(pieces.start[worst]),

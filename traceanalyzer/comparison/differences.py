@@ -66,7 +66,7 @@ def align(
     kernels = [
         mean_named([item.kernels for item in side], scales) for side, scales in zip((base, new), whole, strict=True)
     ]
-    matched = [_matched_share(mine, other) for mine, other in (kernels, kernels[::-1])]
+    matched = [_matched_share(own, other) for own, other in (kernels, kernels[::-1])]
     has_steps = all(ledger.step_count for side in ledgers for ledger in side)
     if options.align == "steps" or (options.align == "auto" and has_steps):
         scales = [tuple(Fraction(1, max(ledger.step_count, 1)) for ledger in side) for side in ledgers]
@@ -131,11 +131,11 @@ def _quantile(values: Mapping[str, float], weights: Mapping[str, float], share: 
     return values[ordered[-1]]
 
 
-def _matched_share(mine: Mapping[str, Named], other: Mapping[str, Named]) -> float | None:
-    total = sum((kernel.dur_ns for kernel in mine.values()), Fraction(0))
+def _matched_share(own: Mapping[str, Named], other: Mapping[str, Named]) -> float | None:
+    total = sum((kernel.dur_ns for kernel in own.values()), Fraction(0))
     if not total:
         return None
-    return float(sum((kernel.dur_ns for name, kernel in mine.items() if name in other), Fraction(0)) / total)
+    return float(sum((kernel.dur_ns for name, kernel in own.items() if name in other), Fraction(0)) / total)
 
 
 Role = tuple[int, int]  # rank, and which of its devices
@@ -318,7 +318,7 @@ def named_difference(base: Mapping[str, Named], new: Mapping[str, Named]) -> Nam
     """Return an outer join by name; what is left is joined by normalised name, and else was added or removed."""
     rows = [_row(name, base[name], new[name]) for name in base.keys() & new.keys()]
     matched = [sum((side[row.name].dur_ns for row in rows), Fraction(0)) for side in (base, new)]
-    old_left, new_left = (_by_plain_name(mine, other) for mine, other in ((base, new), (new, base)))
+    old_left, new_left = (_by_plain_name(own, other) for own, other in ((base, new), (new, base)))
     for plain in old_left.keys() | new_left.keys():
         old, fresh = old_left.get(plain), new_left.get(plain)
         row = _row((fresh or old or Named("", "", Fraction(0), Fraction(0))).name, old, fresh)
@@ -345,10 +345,10 @@ def _row(name: str, base: Named | None, new: Named | None) -> NamedRow:
     return NamedRow(name, kind, state, counts[0], counts[1], base_ns, new_ns, count_ns, delta_ns - count_ns)
 
 
-def _by_plain_name(mine: Mapping[str, Named], other: Mapping[str, Named]) -> dict[str, Named]:
+def _by_plain_name(own: Mapping[str, Named], other: Mapping[str, Named]) -> dict[str, Named]:
     """Return what only one side has, added up where normalised names are the same, under the name with most time."""
     groups: dict[tuple[str, str], list[Named]] = defaultdict(list)
-    for name, item in mine.items():
+    for name, item in own.items():
         if name not in other:
             groups[(item.kind, plain_name(name))].append(item)
     merged = {}

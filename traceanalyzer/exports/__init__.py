@@ -6,8 +6,9 @@ Here is which part of a run an export holds: its traces, and a window of their t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
@@ -41,6 +42,19 @@ class TracePart:
         # AMD's recorders count from the start of the machine, and most of their files do not name it.
         of_amd = _SINCE_BOOT in (self.recorder, other.recorder)
         return is_since_boot and (not of_amd or self.trace.path == other.trace.path)
+
+
+def rows_of(run: Run, query: str, values: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query as they come, beside what else the connection is asked."""
+    with run.connection.cursor() as own:
+        result = own.execute(query, values or {})
+        while rows := result.fetchmany(10_000):
+            yield from rows
+
+
+def known(**values: Any) -> dict[str, Any]:
+    """Return the values that are known, by name."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def parts_of(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from typing import IO, Any
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.exports import TracePart
+from traceanalyzer.exports import TracePart, known, rows_of
 from traceanalyzer.hta import CriticalPath
 from traceanalyzer.run import Run
 from traceanalyzer.text.visible import CsvRows
@@ -81,10 +81,9 @@ def overlay_of(run: Run, part: TracePart, diagnosis: Diagnosis) -> Overlay:
     """Return the tracks of a part of a run; what only touches its window is in them whole."""
     values: dict[str, Any] = {"trace_id": part.trace_id}
     of_gaps = {"trace": part.trace.trace, "shortest_ns": SHORTEST_GAP_NS}
-    rows = run.connection.execute(_STEPS, values).fetchall()
     steps = [
-        (device, OverlayBox(name, at, max(1, dur), _known(step=step, kept=kept, dropped=why)))
-        for device, at, dur, name, step, kept, why in rows
+        (device, OverlayBox(name, at, max(1, dur), known(step=step, kept=kept, dropped=why)))
+        for device, at, dur, name, step, kept, why in rows_of(run, _STEPS, values)
     ]
     step_ns = {(device, box.args["step"]): box.dur_ns for device, box in steps}
     ledger = [
@@ -94,7 +93,7 @@ def overlay_of(run: Run, part: TracePart, diagnosis: Diagnosis) -> Overlay:
                 bucket_words(bucket),
                 at,
                 dur,
-                _known(
+                known(
                     bucket=bucket,
                     cause=cause,
                     step=step,
@@ -106,13 +105,11 @@ def overlay_of(run: Run, part: TracePart, diagnosis: Diagnosis) -> Overlay:
                 ),
             ),
         )
-        for device, at, dur, bucket, cause, step, blame, operator, annotation, python in run.connection.execute(
-            _LEDGER, values
-        ).fetchall()
+        for device, at, dur, bucket, cause, step, blame, operator, annotation, python in rows_of(run, _LEDGER, values)
     ]
     gaps = [
-        (device, OverlayBox("gap", at, dur, _known(after=before, before=after, launch_late_ns=late)))
-        for device, at, dur, before, after, late in run.connection.execute(_GAPS, of_gaps).fetchall()
+        (device, OverlayBox("gap", at, dur, known(after=before, before=after, launch_late_ns=late)))
+        for device, at, dur, before, after, late in rows_of(run, _GAPS, of_gaps)
     ]
     tracks = [
         *_by_device("steps", steps, part),
@@ -150,7 +147,7 @@ def _evidence_boxes(finding: Finding, trace: str) -> Iterator[OverlayBox]:
             at, dur = row.get("start_ns"), row.get("dur_ns")
             if isinstance(at, int) and isinstance(dur, int) and row.get("trace", trace) == trace:
                 yield OverlayBox(
-                    finding.title, at, max(1, dur), _known(message=finding.message, evidence=evidence.title)
+                    finding.title, at, max(1, dur), known(message=finding.message, evidence=evidence.title)
                 )
 
 
@@ -175,7 +172,7 @@ def _is_in(part: TracePart, start_ns: int, end_ns: int) -> bool:
 
 def _counters(run: Run, part: TracePart) -> Iterator[Counter]:
     samples: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for device, stream, at, depth in run.connection.execute(_DEPTHS, {"trace_id": part.trace_id}).fetchall():
+    for device, stream, at, depth in rows_of(run, _DEPTHS, {"trace_id": part.trace_id}):
         if _is_in(part, at, at + 1):
             samples.setdefault((device, stream), []).append((at, depth))
     devices = {device for device, _ in samples}
@@ -188,13 +185,8 @@ def _percent(part_ns: int, whole_ns: int | None) -> float | None:
     return round(100 * part_ns / whole_ns, 2) if whole_ns else None
 
 
-def _known(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
+# As `PathPart` has them.
 COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "start_ns", "end_ns", "weight_ns")
-
-
 # Parts on a device; the others begin on the host.
 _OF_DEVICE = frozenset({"device", "kernel_kernel"})
 
@@ -240,19 +232,7 @@ def write_critical_path_table(path: CriticalPath, target: IO[bytes]) -> None:
     written = CsvRows(text)
     written.add(COLUMNS)
     for position, part in enumerate(path.parts):
-        written.add(
-            (
-                position,
-                part.kind,
-                part.source,
-                part.source_position,
-                part.target,
-                part.target_position,
-                part.start_ns,
-                part.end_ns,
-                part.weight_ns,
-            )
-        )
+        written.add((position, *astuple(part)))
     span = path.window.start_ns, path.window.start_ns + path.span_ns
     written.add((len(path.parts), "left_out", "", "", "", "", *span, path.kind_ns["left_out"]))
     target.write(text.getvalue().encode())

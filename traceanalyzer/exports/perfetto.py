@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports import TracePart
+from traceanalyzer.exports import TracePart, known, rows_of
 from traceanalyzer.exports.overlay import BoxPlace, Overlay
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
@@ -204,34 +204,25 @@ def _events_of_tables(run: Run, part: TracePart) -> Iterator[bytes]:
     start_ns, end_ns = part.window_ns or _FOREVER_NS
     values = {"trace_id": part.trace_id, "start_ns": start_ns, "end_ns": end_ns}
     yield from _thread_names(run, part)
-    for name, kind, device, stream, at, dur, correlation, size_bytes, is_comm in _rows(run, _GPU_OPS, values):
-        known = {"device": device, "stream": stream, "correlation": correlation, "bytes": size_bytes}
+    for name, kind, device, stream, at, dur, correlation, size_bytes, is_comm in rows_of(run, _GPU_OPS, values):
         category = kind if kind in ("kernel", "graph") else f"gpu_{kind}"
-        args = {key: value for key, value in known.items() if value is not None}
+        args = known(device=device, stream=stream, correlation=correlation, bytes=size_bytes)
         args |= {"collective": True} if is_comm else {}
         at_us = padded_us(at - part.base_ns)
         yield _slice(name, category, _FIRST_DEVICE_PROCESS + device, stream or 0, at_us, padded_us(dur), args)
-    for name, category, thread_id, at, dur, correlation, shapes in _rows(run, _SLICES, values):
-        args = {"correlation": correlation, "Input Dims": shapes}
-        args = {key: value for key, value in args.items() if value is not None}
+    for name, category, thread_id, at, dur, correlation, shapes in rows_of(run, _SLICES, values):
+        args = known(correlation=correlation, **{"Input Dims": shapes})
         yield _slice(name, category, _HOST_PROCESS, thread_id, padded_us(at - part.base_ns), padded_us(dur), args)
 
 
 def _thread_names(run: Run, part: TracePart) -> Iterator[bytes]:
     yield _named("process_name", _HOST_PROCESS, 0, name=f"host of {part.trace.trace}")
-    for thread_id, process, thread in _rows(run, _THREADS, {"trace_id": part.trace_id}):
+    for thread_id, process, thread in rows_of(run, _THREADS, {"trace_id": part.trace_id}):
         yield _named("thread_name", _HOST_PROCESS, thread_id, name=f"{process}: {thread}")
     query = "SELECT DISTINCT device, coalesce(stream, 0) FROM gpu_ops WHERE trace_id = $trace_id ORDER BY ALL"
-    for device, stream in _rows(run, query, {"trace_id": part.trace_id}):
+    for device, stream in rows_of(run, query, {"trace_id": part.trace_id}):
         yield _named("process_name", _FIRST_DEVICE_PROCESS + device, 0, name=f"device {device}")
         yield _named("thread_name", _FIRST_DEVICE_PROCESS + device, stream, name=f"stream {stream}")
-
-
-def _rows(run: Run, query: str, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    with run.connection.cursor() as own:
-        result = own.execute(query, values)
-        while rows := result.fetchmany(10_000):
-            yield from rows
 
 
 def _slice(name: str | None, category: str, pid: int, tid: int, at: str, dur: str, args: dict[str, Any]) -> bytes:

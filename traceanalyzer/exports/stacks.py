@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports import TracePart
+from traceanalyzer.exports import TracePart, rows_of
 from traceanalyzer.run import Run
 from traceanalyzer.text.visible import visible
 from traceanalyzer.version import __version__
@@ -144,13 +144,13 @@ def _launched_by(root: str, turns: Iterable[Turn], launched: dict[int, int]) -> 
 
 # A slice belongs to the innermost one around it that ends no more than this before it does: clocks are read in turn.
 SLACK_NS = 1_000
-_LAUNCHING = """
-    SELECT DISTINCT thread_id, coalesce(thread_name, 'thread ' || tid, 'thread')
-    FROM threads
-    WHERE trace_id = $trace_id AND thread_id IN (
+_THREADS = """
+    SELECT DISTINCT thread_id, coalesce(thread_name, 'thread ' || tid, 'thread'), thread_id IN (
         SELECT thread_id FROM host_slices JOIN gpu_ops ON gpu_ops.launch_id = slice_id
         AND gpu_ops.trace_id = host_slices.trace_id WHERE host_slices.trace_id = $trace_id
     )
+    FROM threads
+    WHERE trace_id = $trace_id
     ORDER BY thread_id
 """
 _SLICES = """
@@ -179,14 +179,9 @@ class Turn:
 
 def launching_threads(run: Run, part: TracePart) -> list[tuple[int, str]]:
     """Return the number and the name of each thread that launches GPU work; of all threads where none does."""
-    values = {"trace_id": part.trace_id}
-    threads = run.connection.execute(_LAUNCHING, values).fetchall()
-    if threads:
-        return threads
-    every = (
-        "SELECT thread_id, coalesce(thread_name, 'thread ' || tid, 'thread') FROM threads WHERE trace_id = $trace_id"
-    )
-    return run.connection.execute(f"{every} ORDER BY thread_id", values).fetchall()
+    threads = run.connection.execute(_THREADS, {"trace_id": part.trace_id}).fetchall()
+    launching = [(thread_id, name) for thread_id, name, launches in threads if launches]
+    return launching or [(thread_id, name) for thread_id, name, _ in threads]
 
 
 def streams(run: Run, part: TracePart) -> list[tuple[int, int]]:
@@ -209,20 +204,14 @@ def _turns(run: Run, part: TracePart, query: str, values: dict[str, Any]) -> Ite
     bounds = {"trace_id": part.trace_id, "start_ns": start_ns, "end_ns": end_ns}
     first_ns = part.first_ns
     open_frames: list[tuple[int, str, int]] = []  # slice, name, end
-    with run.connection.cursor() as own:
-        result = own.execute(query, {**bounds, **values})
-        while rows := result.fetchmany(10_000):
-            for slice_id, name, at_ns, dur_ns in rows:
-                ends_ns = at_ns + dur_ns
-                while open_frames and open_frames[-1][2] <= at_ns:
-                    closed, closed_name, closed_ns = open_frames.pop()
-                    yield Turn(False, closed_ns - first_ns, closed, closed_name)
-                while open_frames and open_frames[-1][2] < ends_ns - SLACK_NS:
-                    closed, closed_name, _ = open_frames.pop()
-                    yield Turn(False, at_ns - first_ns, closed, closed_name)
-                if open_frames:
-                    ends_ns = min(ends_ns, open_frames[-1][2])
-                yield Turn(True, at_ns - first_ns, slice_id, name)
-                open_frames.append((slice_id, name, ends_ns))
+    for slice_id, name, at_ns, dur_ns in rows_of(run, query, {**bounds, **values}):
+        ends_ns = at_ns + dur_ns
+        while open_frames and (open_frames[-1][2] <= at_ns or open_frames[-1][2] < ends_ns - SLACK_NS):
+            closed, closed_name, closed_ns = open_frames.pop()
+            yield Turn(False, min(closed_ns, at_ns) - first_ns, closed, closed_name)
+        if open_frames:
+            ends_ns = min(ends_ns, open_frames[-1][2])
+        yield Turn(True, at_ns - first_ns, slice_id, name)
+        open_frames.append((slice_id, name, ends_ns))
     for closed, closed_name, closed_ns in reversed(open_frames):
         yield Turn(False, closed_ns - first_ns, closed, closed_name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import IO, Any
@@ -18,6 +18,7 @@ from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.differences import NamedDifference
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.exports import rows_of
 from traceanalyzer.report.diff_blocks.headline import sentence
 from traceanalyzer.run import Run
 from traceanalyzer.text.visible import visible_lines
@@ -250,14 +251,7 @@ def _sheets(run: Run, diagnosis: Diagnosis) -> dict[str, Rows]:
 
 def _of_metric(run: Run, metric: str) -> Rows:
     names = run.connection.sql(f"FROM {metric} LIMIT 0").columns
-    return names, _rows(run, metric)
-
-
-def _rows(run: Run, metric: str) -> Iterator[Sequence[Any]]:
-    with run.connection.cursor() as own:
-        result = own.execute(f"FROM {metric}")
-        while rows := result.fetchmany(10_000):
-            yield from rows
+    return names, rows_of(run, f"FROM {metric}")
 
 
 def _summary(diagnosis: Diagnosis) -> list[tuple[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import duckdb
 
@@ -28,15 +29,15 @@ def longest_path(node_count: int, edges: Iterable[Edge]) -> tuple[list[Edge], in
     Of several longest paths it is the one that arrives at each node from the node with the highest number. Edges that
     close a circle lead from a higher number to a lower one: an end that was recorded after what waited for it.
     """
-    kept = list(edges)
-    order = _in_order(node_count, kept)
+    every = list(edges)
+    arriving = _by_target(every)
     left_out = 0
-    if order is None:
-        forward = [edge for edge in kept if edge.source < edge.target]
-        left_out, kept, order = len(kept) - len(forward), forward, range(node_count)
-    arriving: defaultdict[int, list[Edge]] = defaultdict(list)
-    for edge in kept:
-        arriving[edge.target].append(edge)
+    order: Iterable[int]
+    try:
+        order = tuple(TopologicalSorter({at: [e.source for e in own] for at, own in arriving.items()}).static_order())
+    except CycleError:
+        forward = [edge for edge in every if edge.source < edge.target]
+        left_out, arriving, order = len(every) - len(forward), _by_target(forward), range(node_count)
     length = [0] * node_count
     taken: list[Edge | None] = [None] * node_count
     for node in order:
@@ -54,20 +55,11 @@ def longest_path(node_count: int, edges: Iterable[Edge]) -> tuple[list[Edge], in
     return path[::-1], left_out
 
 
-def _in_order(node_count: int, edges: Sequence[Edge]) -> Sequence[int] | None:
-    """Return the nodes so that each edge leads onwards; None: there is a circle."""
-    leaving: defaultdict[int, list[int]] = defaultdict(list)
-    waiting = [0] * node_count
+def _by_target(edges: Sequence[Edge]) -> defaultdict[int, list[Edge]]:
+    arriving: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in edges:
-        leaving[edge.source].append(edge.target)
-        waiting[edge.target] += 1
-    order = [node for node in range(node_count) if not waiting[node]]
-    for node in order:
-        for target in leaving[node]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
-    return order if len(order) == node_count else None
+        arriving[edge.target].append(edge)
+    return arriving
 
 
 # host and device: time in calls and operations; launch: from the start of a launch call to the start of its operation;

@@ -128,7 +128,7 @@ def _metadata(scenario: Scenario) -> dict[str, str]:
         if recorded:
             metadata[key] = "1"
     if conditions.world_size > 1:
-        mine = [group for group in scenario.groups if conditions.rank in group.ranks]
+        of_rank = [group for group in scenario.groups if conditions.rank in group.ranks]
         config = [
             {
                 "pg_name": group.name,
@@ -137,7 +137,7 @@ def _metadata(scenario: Scenario) -> dict[str, str]:
                 "pg_size": len(group.ranks),
                 "ranks": list(group.ranks),
             }
-            for group in mine
+            for group in of_rank
         ]
         metadata["distributedInfo"] = json.dumps(
             {

@@ -174,8 +174,8 @@ def _streams_of_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]
     """
     stream = np.full(len(syncs), NO_ROW)
     for thread in np.unique(slices.thread[syncs]).tolist():
-        mine = np.flatnonzero(slices.thread[syncs] == thread)
-        start, latest = slices.start[syncs[mine]], np.full(len(mine), NO_ROW)
+        on_thread = np.flatnonzero(slices.thread[syncs] == thread)
+        start, latest = slices.start[syncs[on_thread]], np.full(len(on_thread), NO_ROW)
         for ops in devices:
             rows = as_launched(ops, ops.launch_thread == thread)
             at = np.searchsorted(ops.launch_start[rows], start) - 1
@@ -184,7 +184,7 @@ def _streams_of_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]
             launch = rows[at[later]]
             latest[later] = ops.launch_start[launch]
             follows = ops.with_host[launch] & (start[later] - ops.launch_end[launch] <= BLOCKING_COPY_MIN_NS)
-            stream[mine[later]] = np.where(follows, ops.stream[launch], NO_ROW)
+            stream[on_thread[later]] = np.where(follows, ops.stream[launch], NO_ROW)
     return stream
 
 
@@ -261,10 +261,10 @@ def _streams_waited_for(slices: HostSlices, calls: BlockingCalls, devices: list[
     other_is_done = np.zeros(len(long), np.bool_)
     for ops in devices:
         for stream in np.unique(ops.stream).tolist() if len(long) and len(stream_waits) else ():
-            mine, of_stream = ops.stream == stream, stream_of == stream
-            ends = np.concatenate([[0], np.maximum.accumulate(ops.end[mine])])
-            launches = np.concatenate([[NO_ROW], np.sort(ops.launch_start[mine])])
-            begun = ends[np.searchsorted(ops.start[mine], end)]
+            on_stream, of_stream = ops.stream == stream, stream_of == stream
+            ends = np.concatenate([[0], np.maximum.accumulate(ops.end[on_stream])])
+            launches = np.concatenate([[NO_ROW], np.sort(ops.launch_start[on_stream])])
+            begun = ends[np.searchsorted(ops.start[on_stream], end)]
             done = np.where(of_stream, np.maximum(done, begun), done)
             before = launches[np.searchsorted(launches, start) - 1]
             launched = np.where(of_stream, np.maximum(launched, before), launched)
@@ -314,10 +314,10 @@ def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, en
     target = np.full(calls.count, NO_ROW)
     target_end = np.full(calls.count, np.iinfo(np.int64).min)
     for stream in np.unique(ops.stream).tolist():
-        mine = as_launched(ops, ops.stream == stream)
-        before = np.searchsorted(ops.launch_start[mine], calls.until, side="left")
-        ends = ops.end[mine]
-        if not len(mine):
+        on_stream = as_launched(ops, ops.stream == stream)
+        before = np.searchsorted(ops.launch_start[on_stream], calls.until, side="left")
+        ends = ops.end[on_stream]
+        if not len(on_stream):
             continue
         # Of the ops of the stream launched before the call, the op that ends last.
         running = np.maximum.accumulate(ends)
@@ -326,7 +326,7 @@ def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, en
         last = holder[np.maximum(before - 1, 0)]
         asked = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
         later = asked & (ends[last] > target_end) & (ends[last] <= end)
-        target = np.where(later, mine[last], target)
+        target = np.where(later, on_stream[last], target)
         target_end = np.where(later, ends[last], target_end)
     for at in np.flatnonzero(calls.stream != NO_ROW).tolist():
         for op in waits.waits_for(int(calls.stream[at]), int(calls.until[at])).values():

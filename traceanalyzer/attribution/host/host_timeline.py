@@ -49,8 +49,8 @@ class Captures(Struct, frozen=True):
     row: Ints
 
     def of_thread(self, thread: int) -> Captures:
-        mine = self.thread == thread
-        return Captures(self.thread[mine], self.start[mine], self.end[mine], self.row[mine])
+        on_thread = self.thread == thread
+        return Captures(self.thread[on_thread], self.start[on_thread], self.end[on_thread], self.row[on_thread])
 
     def overlay(self, start: Ints, state: Codes, row: Ints, unrecorded: int) -> tuple[Ints, Codes, Ints]:
         """Return the pieces of a thread, each from its start to the next one's, with captured work as host.compile."""
@@ -172,8 +172,8 @@ def _inside(slices: HostSlices, rows: Ints) -> tuple[Ints, Ints]:
     high = np.empty_like(rows)
     for thread in np.unique(order_key[rows]).tolist():
         first, last = np.searchsorted(order_key, [thread, thread + 1])
-        mine = order_key[rows] == thread
-        high[mine] = first + np.searchsorted(slices.start[first:last], slices.end[rows[mine]], side="left")
+        on_thread = order_key[rows] == thread
+        high[on_thread] = first + np.searchsorted(slices.start[first:last], slices.end[rows[on_thread]], side="left")
     return low, np.maximum(high, low)
 
 
@@ -297,12 +297,12 @@ def build_timelines(
     of_os = slices.flags([is_os(c) for c in slices.categories])
     timelines = {}
     for thread in slices.threads:
-        mine = np.flatnonzero(edges.thread == thread)
-        time = edges.time[mine]
+        on_thread = np.flatnonzero(edges.thread == thread)
+        time = edges.time[on_thread]
         origin = int(time.min(initial=np.iinfo(np.int64).max))
         # One key sorts faster than two: the ranks of one instant fit below the bits of the time.
         width = int(edges.rank.max(initial=0)).bit_length()
-        order = mine[np.argsort(((time - origin) << width) | edges.rank[mine], kind="stable")]
+        order = on_thread[np.argsort(((time - origin) << width) | edges.rank[on_thread], kind="stable")]
         time = edges.time[order]
         if len(time):
             order = order[np.append(time[1:] != time[:-1], True)]

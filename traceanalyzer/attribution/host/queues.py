@@ -81,9 +81,9 @@ class Pieces(Struct, frozen=True):
         has_slice = self.row != NO_ROW
         named = np.bincount(key[has_slice], weights=self.dur[has_slice], minlength=len(rows))
         scattered = (amounts >= HELD_MIN_NS) & (longest < amounts // 2) & (named >= amounts // 2)
-        mine = np.flatnonzero(scattered[key] & has_slice)
-        if len(mine):
-            _hold(rows, amounts, _held(key[mine], self.row[mine], self.dur[mine], nesting))
+        of_key = np.flatnonzero(scattered[key] & has_slice)
+        if len(of_key):
+            _hold(rows, amounts, _held(key[of_key], self.row[of_key], self.dur[of_key], nesting))
         return rows.reshape(owners, len(HOST))
 
 
@@ -139,10 +139,10 @@ def hand_over(
     first, second = threads
     switch = np.where(first == second, start, end)
     for thread, timeline in timelines.items():
-        mine = np.flatnonzero((second == thread) & (first != second))
-        at = np.searchsorted(timeline.event_start, start[mine])
+        on_thread = np.flatnonzero((second == thread) & (first != second))
+        at = np.searchsorted(timeline.event_start, start[on_thread])
         known = at < len(timeline.event_start)
-        switch[mine[known]] = np.minimum(timeline.event_start[at[known]], end[mine[known]])
+        switch[on_thread[known]] = np.minimum(timeline.event_start[at[known]], end[on_thread[known]])
     return Stretches(
         np.concatenate([owner, owner]),
         np.concatenate([first, second]),
@@ -171,8 +171,10 @@ def cut(timelines: Mapping[int, Timeline], stretches: Stretches) -> Pieces:
     """Cut stretches into pieces of one cause each."""
     parts = []
     for thread in np.unique(stretches.thread).tolist():
-        mine = np.flatnonzero((stretches.thread == thread) & (stretches.end > stretches.start))
-        parts.append(_cut(timelines[thread], stretches.owner[mine], stretches.start[mine], stretches.end[mine]))
+        on_thread = np.flatnonzero((stretches.thread == thread) & (stretches.end > stretches.start))
+        parts.append(
+            _cut(timelines[thread], stretches.owner[on_thread], stretches.start[on_thread], stretches.end[on_thread])
+        )
     if not parts:
         none = np.zeros(0, np.int64)
         return Pieces(none, none.astype(np.int8), none, none)

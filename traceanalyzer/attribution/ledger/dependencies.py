@@ -119,9 +119,9 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
     starts = [start for _, start in begins]
     firsts: dict[int, Ints] = {}
     for stream in np.unique(ops.stream[[row for row, _ in begins]]).tolist() if begins else ():
-        if not len(mine := as_launched(ops, ops.stream == stream)):
+        if not len(on_stream := as_launched(ops, ops.stream == stream)):
             continue  # the steps are marked on the device, and no launch of its work is known
-        firsts[stream] = mine[np.minimum(np.searchsorted(ops.launch_start[mine], starts), len(mine) - 1)]
+        firsts[stream] = on_stream[np.minimum(np.searchsorted(ops.launch_start[on_stream], starts), len(on_stream) - 1)]
     since = np.searchsorted(launch, starts)
     awaited = {}
     for i in range(1, len(begins)):
@@ -152,10 +152,10 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
         return _pairs({})
     waiting_since = [_launched_next(ops, asked[waiting == NO_ROW])]
     for stream in np.unique(waiting[waiting != NO_ROW]).tolist():
-        mine = as_launched(ops, ops.stream == stream)
-        call = np.searchsorted(asked[waiting == stream], ops.launch_start[mine], side="right") - 1
+        on_stream = as_launched(ops, ops.stream == stream)
+        call = np.searchsorted(asked[waiting == stream], ops.launch_start[on_stream], side="right") - 1
         first = np.flatnonzero(np.diff(call, prepend=NO_ROW) > 0)
-        waiting_since.append((mine[first], asked[waiting == stream][call[first]]))
+        waiting_since.append((on_stream[first], asked[waiting == stream][call[first]]))
     rows, since = (np.concatenate(part) for part in zip(*waiting_since, strict=True))
     pairs = []
     for stream in streams.tolist():

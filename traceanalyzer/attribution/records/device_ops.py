@@ -317,10 +317,10 @@ def queued_before(ops: DeviceOps) -> Flags:
     """Return the ops launched before the trace began: those before the first op of their stream with a known launch."""
     carried = np.zeros(ops.count, np.bool_)
     for stream in np.unique(ops.stream).tolist():
-        mine = ops.stream == stream
-        linked = mine & ops.linked
+        on_stream = ops.stream == stream
+        linked = on_stream & ops.linked
         if linked.any():
-            carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
+            carried |= on_stream & ~ops.linked & (ops.start < ops.start[linked].min())
     return carried
 
 

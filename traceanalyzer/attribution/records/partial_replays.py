@@ -118,18 +118,18 @@ def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) ->
     by_stream = {stream: np.flatnonzero(ops.stream == stream) for stream in np.unique(ops.stream[rows]).tolist()}
     done = int(ops.end.max())
     for launch, usual in usual_of.items():
-        mine, whole = of_launch.get(launch), of_launch.get(usual)
-        if mine is None or whole is None:
+        replay, whole = of_launch.get(launch), of_launch.get(usual)
+        if replay is None or whole is None:
             continue
-        missing = max(0, _span(ops, whole) - _span(ops, mine))
-        head, tail = _open_sides(names[mine], names[whole])
-        last = int(mine[np.argmax(ops.end[mine])])
-        begin, end = int(ops.start[mine[0]]), int(ops.end[last])
-        before, after = _neighbours(ops, mine, by_stream)
+        missing = max(0, _span(ops, whole) - _span(ops, replay))
+        head, tail = _open_sides(names[replay], names[whole])
+        last = int(replay[np.argmax(ops.end[replay])])
+        begin, end = int(ops.start[replay[0]]), int(ops.end[last])
+        before, after = _neighbours(ops, replay, by_stream)
         since = max(begin - missing, before, int(ops.launch_end[last])) if head else begin
         until = min(end + missing, after, done) if tail else end
         until = _returned(returns, int(ops.launch_start[last]), until, missing)
-        yield _PartialReplay(min(since, begin), max(until, end), last, mine)
+        yield _PartialReplay(min(since, begin), max(until, end), last, replay)
 
 
 def _lost_replays(ops: DeviceOps, lost: Ints, returns: Ints) -> Iterator[_PartialReplay]:

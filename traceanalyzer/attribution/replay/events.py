@@ -39,9 +39,9 @@ def host_calls(
 
     A take has no length: the call after it pays its cost.
     """
-    mine = np.flatnonzero(ops.linked & np.isin(ops.launch_thread, chain) & (ops.launch_start >= since))
-    launch_id, first = np.unique(ops.launch_id[mine], return_index=True)
-    rows = mine[first]
+    launched = np.flatnonzero(ops.linked & np.isin(ops.launch_thread, chain) & (ops.launch_start >= since))
+    launch_id, first = np.unique(ops.launch_id[launched], return_index=True)
+    rows = launched[first]
     waits = np.flatnonzero(np.isin(calls.thread, chain) & (calls.start >= since))
     blocked = np.isin(ops.op_id[rows], calls.copy_op[calls.copy_op != NO_ROW]) | full[rows]
     taken = np.flatnonzero(np.isin(takes.thread, chain) & (takes.start >= since))
@@ -190,9 +190,9 @@ def _dispatch(ops: DeviceOps, rows: LedgerRows) -> tuple[Ints, Ints]:
     """Return the length and the bucket of the dispatch gap that the ledger has before each op."""
     length, cause = np.zeros(ops.count, np.int64), np.full(ops.count, NO_ROW)
     for bucket in (CODE[DISPATCH], CODE[GRAPH_GAP]):
-        mine = np.flatnonzero(rows.bucket == bucket)
-        np.add.at(length, rows.blame[mine], rows.dur[mine])
-        cause[rows.blame[mine]] = bucket
+        of_bucket = np.flatnonzero(rows.bucket == bucket)
+        np.add.at(length, rows.blame[of_bucket], rows.dur[of_bucket])
+        cause[rows.blame[of_bucket]] = bucket
     return length, cause
 
 

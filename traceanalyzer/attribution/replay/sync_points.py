@@ -139,12 +139,14 @@ class SyncPoints(Struct, frozen=True):
         )
         steps = []
         for low, high in itertools.pairwise(edges):
-            mine = order[low:high]
-            sync_point = np.flatnonzero(np.diff(code[mine], prepend=NO_ROW))
-            of_call = np.repeat(np.arange(len(sync_point), dtype=np.int32), np.diff(np.append(sync_point, len(mine))))
-            messages = np.logical_or.reduceat(is_message[mine], sync_point)[of_call]
-            transfer = np.maximum(0, np.minimum.reduceat(dur[mine], sync_point))
-            steps.append(_Step(mine, sync_point, of_call, wait[mine][:, None], messages[:, None], transfer))
+            of_step = order[low:high]
+            sync_point = np.flatnonzero(np.diff(code[of_step], prepend=NO_ROW))
+            of_call = np.repeat(
+                np.arange(len(sync_point), dtype=np.int32), np.diff(np.append(sync_point, len(of_step)))
+            )
+            messages = np.logical_or.reduceat(is_message[of_step], sync_point)[of_call]
+            transfer = np.maximum(0, np.minimum.reduceat(dur[of_step], sync_point))
+            steps.append(_Step(of_step, sync_point, of_call, wait[of_step][:, None], messages[:, None], transfer))
         return cls(tuple(kept), first, tuple(steps))
 
     def __bool__(self) -> bool:

@@ -74,8 +74,8 @@ class Overrides(Struct, frozen=True):
         today = self.today or datetime.date.today()
         for item in self.settings.suppressions:
             ended = item.until < today
-            mine = [finding for finding in suppressed if item.covers(finding.rule, finding.rank, finding.trace)]
-            what = "no longer suppressed: its time is up" if ended else _silenced(mine)
+            hidden = [finding for finding in suppressed if item.covers(finding.rule, finding.rank, finding.trace)]
+            what = "no longer suppressed: its time is up" if ended else _silenced(hidden)
             changes.append(
                 Override(
                     "ended" if ended else "suppressed", item.rule, what, item.reason, item.until.isoformat(), origin
