@@ -127,7 +127,7 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     small = SyncPoints.of_calls(
         [*map(RankCalls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()}
     )
-    assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.positions]
+    assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.sync_points.positions]
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 
 

@@ -103,7 +103,7 @@ def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
         together = Bounds.load(opened.connection, opened.scans_of()).together
         assert isinstance(together, ReducedRun)
         what_ifs = [WhatIf(frozenset({"host.dataloader"})), WhatIf(frozenset({"dev.comm_transfer"}))]
-        asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.positions)]
+        asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.sync_points.positions)]
         shifts = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]
         here = RankScans(together.scans.scan_of, together.scans.window_of)
         found = list(here.whole_savings(asked, shifts))

@@ -82,6 +82,15 @@ def perfetto(
     _tell_size(options, output)
 
 
+def _write(options: RunOptions, output: Path, write: Callable[[Run, IO[bytes]], object]) -> None:
+    """Open a run, and write to the output what a function makes of it."""
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        with written_bytes(output) as stream:
+            write(run, stream)
+    _tell_size(options, output)
+
+
 def _tell_size(options: RunOptions, output: Path) -> None:
     if not options.quiet and str(output) != "-" and output.is_file():
         click.echo(f"wrote {output} ({size(output.stat().st_size)})", err=True)
@@ -226,12 +235,7 @@ def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: 
     from traceanalyzer.exports import parts_of
     from traceanalyzer.exports.stacks import write_speedscope
 
-    with opened(options) as (run, activity):
-        activity.phase("writing")
-        parts = parts_of(run, ranks, window, step)
-        with written_bytes(output) as stream:
-            write_speedscope(run, parts, stream)
-    _tell_size(options, output)
+    _write(options, output, lambda run, stream: write_speedscope(run, parts_of(run, ranks, window, step), stream))
 
 
 @export.command("folded")
@@ -252,12 +256,7 @@ def folded(
     from traceanalyzer.exports import parts_of
     from traceanalyzer.exports.stacks import write_folded
 
-    with opened(options) as (run, activity):
-        activity.phase("writing")
-        parts = parts_of(run, ranks, window, step)
-        with written_bytes(output) as stream:
-            write_folded(run, parts, stream, weight)
-    _tell_size(options, output)
+    _write(options, output, lambda run, stream: write_folded(run, parts_of(run, ranks, window, step), stream, weight))
 
 
 @export.command("xlsx")
@@ -268,13 +267,7 @@ def xlsx(options: RunOptions, output: Path) -> None:
     from traceanalyzer.exports.xlsx import check_installed, write_xlsx
 
     check_installed("export xlsx")
-    with opened(options) as (run, activity):
-        activity.phase("ranking findings")
-        diagnosis = run.diagnose()
-        activity.phase("writing")
-        with written_bytes(output) as stream:
-            write_xlsx(run, diagnosis, stream)
-    _tell_size(options, output)
+    _write(options, output, lambda run, stream: write_xlsx(run, run.diagnose(), stream))
 
 
 @export.command("heatmap")
@@ -289,10 +282,8 @@ def heatmap(options: RunOptions, output: Path) -> None:
     from traceanalyzer.exports.heat_map import check_layout, heat_map_table, write_heat_map
 
     check_layout(output)
-    with opened(options) as (run, activity):
-        activity.phase("ranking findings")
-        table = heat_map_table(run, run.diagnose())
-        activity.phase("writing")
-        with written_bytes(output) as stream:
-            write_heat_map(table, output.suffix, stream)
-    _tell_size(options, output)
+    _write(
+        options,
+        output,
+        lambda run, stream: write_heat_map(heat_map_table(run, run.diagnose()), output.suffix, stream),
+    )

@@ -1,8 +1,6 @@
-"""The stacks of a thread, from its slices: balanced, in order of time.
+"""Stacks of threads and the work on streams, balanced and in order of time, as files for flame graphs.
 
-Stacks of threads and the work on streams, for https://www.speedscope.app.
-
-Folded stacks, a line each, as flamegraph.pl and inferno read them.
+https://www.speedscope.app reads profiles; flamegraph.pl and inferno read folded stacks, a line each.
 """
 
 from __future__ import annotations

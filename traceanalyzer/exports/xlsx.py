@@ -1,8 +1,6 @@
-"""A run as a spreadsheet: the diagnosis and the metrics behind it, a sheet each.
+"""A run as a spreadsheet: the diagnosis and the metrics behind it, a sheet each; or a comparison, rows outer joined.
 
-Tables as the sheets of a workbook: numbers keep their digits, and names are text, never formulas or links.
-
-A comparison as a spreadsheet: base, new, difference and change of each row, outer joined, a sheet each.
+Numbers keep their digits, and names are text, never formulas or links.
 """
 
 from __future__ import annotations

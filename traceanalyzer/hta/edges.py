@@ -1,8 +1,7 @@
-"""Edges of devices: operations, what each started after, and what hosts and streams waited for.
+"""The graph of a window: a node for each start and end, and an edge for what follows from what.
 
-Edges of host threads: from call to call on a thread, and between calls that share the runtime's lock.
-
-The graph of a window: a node for each start and end, and an edge for what follows from what.
+Edges of host threads lead from call to call, and between calls that share the runtime's lock; those of devices from
+what an operation started after, and from what hosts and streams waited for.
 """
 
 from __future__ import annotations

@@ -44,11 +44,6 @@ class JointScan(Struct, frozen=True, dict=True):
         return cls(tuple(scans), SyncPoints.of_calls([*map(RankCalls.of_scan, scans)], sizes))
 
     @cached_property
-    def positions(self) -> list[list[int]]:
-        """The positions at which each scan meets others, in the order of the sync points."""
-        return [calls.position.tolist() for calls in self.sync_points.calls]
-
-    @cached_property
     def most_by_others(self) -> Ints:
         """The largest shift that each scan (row) can have where changes are made in one other scan (column) alone.
 
@@ -114,11 +109,6 @@ class ReducedRun(Struct, frozen=True, dict=True):
         return CallShifts(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
-    def positions(self) -> list[list[int]]:
-        """The positions at which each scan meets others."""
-        return [calls.position.tolist() for calls in self.sync_points.calls]
-
-    @cached_property
     def most_by_one(self) -> Ints:
         """The largest shift that other scans can have where changes are made in one scan alone, by that scan.
 
@@ -162,7 +152,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
         self._reduce_unchanged(by_scan)
         nothing = WhatIf()
         changed = [
-            Asked(scan, [what_if for what_if in what_ifs if what_if != nothing], self.positions[scan])
+            Asked(scan, [what_if for what_if in what_ifs if what_if != nothing], self.sync_points.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if any(what_if != nothing for what_if in what_ifs) and len(self.sync_points.calls[scan].match)
         ]
@@ -193,7 +183,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
     def _reduce_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
         nothing = WhatIf()
         missing = [
-            Asked(scan, [nothing], self.positions[scan])
+            Asked(scan, [nothing], self.sync_points.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if scan not in self._unchanged and nothing in what_ifs and len(self.sync_points.calls[scan].match)
         ]
@@ -211,7 +201,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
             scenarios = [scenario for scenario, what_if in enumerate(what_ifs) if moved[scenario] or what_if != nothing]
             if low == high or not scenarios:
                 continue  # Where nothing changes and nothing comes earlier, all shifts are 0.
-            asked.append(Asked(scan, [what_ifs[scenario] for scenario in scenarios], self.positions[scan]))
+            asked.append(Asked(scan, [what_ifs[scenario] for scenario in scenarios], self.sync_points.positions[scan]))
             shifts.append(left[low:high] if len(scenarios) == left.shape[1] else left[low:high, scenarios])
             places.append((low, high, scenarios))
         for (low, high, scenarios), answer in zip(places, self.scans.arrivals(asked, shifts), strict=True):

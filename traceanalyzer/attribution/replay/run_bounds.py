@@ -74,7 +74,7 @@ class WholeRun(Struct, frozen=True, dict=True):
         ]
 
     def _gain(self, at: int, shifts: Ints | None, what_if: WhatIf) -> _Gain:
-        place, sync_points = self.places[at], self.together.positions[at]
+        place, sync_points = self.places[at], self.together.sync_points.positions[at]
         between = self._measured_between[place]
         device = self.devices[place]
         if between is None and not device.is_whole:
@@ -100,7 +100,9 @@ class WholeRun(Struct, frozen=True, dict=True):
         for at, place in enumerate(self.places):
             low, high = together.sync_points.first[at : at + 2].tolist()
             if (between := self._measured_between[place]) is not None:
-                measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+                measured[at] = [
+                    low + together.sync_points.positions[at].index(item) for item in between if item is not None
+                ]
             elif together.sync_points and self.devices[place].is_whole:
                 whole[at] = [*range(low, high)]
         gains = np.zeros((2, len(self.places), len(asked)), np.int64)
@@ -121,7 +123,7 @@ class WholeRun(Struct, frozen=True, dict=True):
             if len(of_one) == 2:
                 gains[0, at] -= shifts[at][0] - off[at][0]
                 gains[1, at] += 2 * off[at][0]
-        of_whole = [Asked(at, of_places[at], together.positions[at]) for at in whole]
+        of_whole = [Asked(at, of_places[at], together.sync_points.positions[at]) for at in whole]
         savings_ns = together.scans.whole_savings(of_whole, [shifts[at] for at in whole]) if whole else ()
         for item, saved_ns in zip(of_whole, savings_ns, strict=True):
             self._fill_whole(gains[:, item.scan], item, saved_ns, shifts[item.scan], off[item.scan])
@@ -159,7 +161,10 @@ class WholeRun(Struct, frozen=True, dict=True):
     @cached_property
     def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
         """By place: the positions of the collectives between which its saving is measured."""
-        return {place: _between(self.devices[place], self.together.positions[i]) for i, place in enumerate(self.places)}
+        return {
+            place: _between(self.devices[place], self.together.sync_points.positions[i])
+            for i, place in enumerate(self.places)
+        }
 
     def _stretch(self, place: Place) -> float:
         """Return what a shift between the collectives of a place's measurement is of its window."""

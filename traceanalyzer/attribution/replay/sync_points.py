@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -106,7 +107,7 @@ class RankCalls(Struct, frozen=True):
         return RankCalls(*(values[which] for values in astuple(self)))
 
 
-class SyncPoints(Struct, frozen=True):
+class SyncPoints(Struct, frozen=True, dict=True):
     """Where the devices of a run meet, in an order in which each can reach its own: levels that share no device."""
 
     calls: tuple[RankCalls, ...]  # of each device, without those that are not whole or would deadlock
@@ -152,6 +153,11 @@ class SyncPoints(Struct, frozen=True):
     def __bool__(self) -> bool:
         """Return whether any devices meet."""
         return self.count > 0
+
+    @cached_property
+    def positions(self) -> list[list[int]]:
+        """The positions at which each device meets others, in the order of the sync points."""
+        return [calls.position.tolist() for calls in self.calls]
 
     @property
     def count(self) -> int:

@@ -197,16 +197,13 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
         named = "; ".join(bucket_words(bucket, name) for bucket, _ in largest)
         named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
     blocks = [Paragraph(named, role="dim")]
-    blocks += [Paragraph(words, role="dim") for words in _tails(diagnosis) if TAIL in dict(largest)]
+    # What the host did after the last kernel.
+    tails = [item.message for item in diagnosis.findings if item.rule == "tq-host-after-gpu" and TAIL in dict(largest)]
+    blocks += [Paragraph(words, role="dim") for words in tails[:1]]
     if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
         blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
     share = f"{percent(rest.left)} of the time"
     return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
-
-
-def _tails(diagnosis: Diagnosis) -> list[str]:
-    """Say what the host did after the last kernel."""
-    return [finding.message for finding in diagnosis.findings if finding.rule == "tq-host-after-gpu"][:1]
 
 
 def _unseen_host(diagnosis: Diagnosis) -> str:

@@ -196,7 +196,9 @@ class DeviceBound(Struct, frozen=True):
     @property
     def noise_share(self) -> float:
         """The share of the window below which a bound may be the spread of the steps."""
-        step_spread, step_count = self.window["step_spread"], _steps_in_all(self.window)
+        # With the steps of other recordings that are pooled with the window's.
+        step_count = int(self.window.get("steps_in_all") or self.window["step_count"] or 0)
+        step_spread = self.window["step_spread"]
         return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
 
     def row(self, claimed: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,11 +230,6 @@ class DeviceBound(Struct, frozen=True):
             "after_fixes": self.after_fixes,
             "per": "a step" if step_count else "in the window",
         }
-
-
-def _steps_in_all(window: Mapping[str, Any]) -> int:
-    """Return the kept steps of a window, with those of other recordings that are pooled with it."""
-    return int(window.get("steps_in_all") or window["step_count"] or 0)
 
 
 def device_bounds(

@@ -89,6 +89,15 @@ def _scenarios(changes: Removals) -> dict[Device, WhatIf]:
     return {place: item.scenario() for place, item in changes.items()}
 
 
+def by_device(asked: Iterable[Removals]) -> dict[Device, list[Removal]]:
+    """Return what is asked of each device."""
+    removals: dict[Device, list[Removal]] = {}
+    for fix in asked:
+        for device, removal in fix.items():
+            removals.setdefault(device, []).append(removal)
+    return removals
+
+
 def joined(*fixes: Removals) -> dict[Device, Removal]:
     """Return all fixes at once."""
     by_place: dict[Device, Removal] = {}
@@ -130,11 +139,7 @@ class PooledSavings:
 
     def prepare(self, asked: Iterable[Removals]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
-        by_device: dict[Device, list[Removal]] = {}
-        for removals in asked:
-            for device, removal in removals.items():
-                by_device.setdefault(device, []).append(removal)
-        self._scan.prepare(by_device)
+        self._scan.prepare(by_device(asked))
 
     def added_ns(self, waiting: Removals, done: Removals) -> dict[Device, int]:
         """Return what each recording gains by its fix in addition to what is done."""

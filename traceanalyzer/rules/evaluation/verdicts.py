@@ -13,7 +13,7 @@ from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import MEASURED, Confidence, Place, RunPlaces, confidence_of
+from traceanalyzer.rules.evaluation.places import MEASURED, Capability, Confidence, Place, RunPlaces, confidence_of
 from traceanalyzer.rules.evaluation.removals import (
     Device,
     DeviceBound,
@@ -185,7 +185,11 @@ def _without_row(rule: Rule, run: RunPlaces, place: Place) -> Verdict:
     gpu = run.missing(place, ("gpu_ops",)) if rule.scope == HOST else None
     if gpu is None:
         return Verdict(rule, place, ABSTAINED, "no-row", "the rule's select returned no row for this device")
-    name, capability = gpu
+    return _lacking(rule, place, *gpu)
+
+
+def _lacking(rule: Rule, place: Place, name: str, capability: Capability) -> Verdict:
+    """Return the abstention of a rule where something that it needs was not recorded."""
     return Verdict(rule, place, ABSTAINED, f"missing-capability:{name}", capability.detail, capability.unlock)
 
 
@@ -307,14 +311,12 @@ def _requirements(rule: Rule, run: RunPlaces) -> tuple[list[Verdict], tuple[Plac
     # A device rule abstains once for each trace without devices, of which a rule about the host judges each.
     places = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
     requires = rule.requires if rule.scope == HOST else tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
-    missing, unmet = [], set()
+    missing = []
     for place in places:
         first_missing = run.missing(place, requires)
         if first_missing is not None:
-            name, capability = first_missing
-            reason = f"missing-capability:{name}"
-            missing.append(Verdict(rule, place, ABSTAINED, reason, capability.detail, capability.unlock))
-            unmet.add(place)
+            missing.append(_lacking(rule, place, *first_missing))
+    unmet = {verdict.place for verdict in missing}
     return missing, tuple(place for place in places if place not in unmet)
 
 

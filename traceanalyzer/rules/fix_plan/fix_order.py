@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import Device, Removal, WhatIfScan
-from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, joined, pooled_row
+from traceanalyzer.rules.evaluation.run_savings import (
+    PooledSavings,
+    Removals,
+    RunSavings,
+    by_device,
+    joined,
+    pooled_row,
+)
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import CLEAR, DEVICE, EFFORTS, FIRED, RUN, Rule
 
@@ -101,7 +108,10 @@ def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns
     """
     ranked = sorted(candidates, key=lambda item: (-item.bound_ns, item.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
-    pairs = tuple(_pairs(savings_of, rest))
+    pairs = tuple(
+        Combination((a.rule.id, b.rule.id), (a.bound_ns, b.bound_ns), savings_of(joined(a.removals, b.removals)))
+        for a, b in itertools.combinations(rest, 2)
+    )
     alternatives = _alternatives(pairs)
     ordered: list[Ordered] = []
     done: Removals = {}
@@ -185,13 +195,6 @@ def _effort(item: Candidate) -> int:
     return EFFORTS.index(worst.rule.fixes[worst.fix_order[0]].effort) if worst.fix_order else len(EFFORTS)
 
 
-def _pairs(savings_of: SavingsOf, ranked: Sequence[Candidate]) -> Iterator[Combination]:
-    for index, first in enumerate(ranked):
-        for second in ranked[index + 1 :]:
-            both_ns = savings_of(joined(first.removals, second.removals))
-            yield Combination((first.rule.id, second.rule.id), (first.bound_ns, second.bound_ns), both_ns)
-
-
 def _alternatives(pairs: Sequence[Combination]) -> dict[str, frozenset[str]]:
     """Return, for each fix, the fixes that save the same time."""
     alternatives: dict[str, set[str]] = {}
@@ -228,7 +231,8 @@ class PlanContext(Struct, frozen=True):
         """Return the function that measures what fixes save in a place."""
         if self.run_savings is not None:
             return self.run_savings.saved_ns
-        return partial(_saved_on, self.scan, self.run.key(place))
+        device = self.run.key(place)
+        return lambda removals: removals.get(device, Removal()).bound_ns(self.scan, device)
 
     def window_ns(self, place: Place) -> int:
         """Return the window of which savings are shares."""
@@ -254,20 +258,12 @@ class PlanContext(Struct, frozen=True):
         return max(1.0, self.min_impact_share * self.window_ns(place))
 
 
-def _saved_on(scan: WhatIfScan, device: Device, removals: Removals) -> int:
-    return removals.get(device, Removal()).bound_ns(scan, device)
-
-
 def prepare_scans(context: PlanContext, asked: Iterable[Removals]) -> None:
     """Work out what each of these saves, several in one scan, which is several times faster than one by one."""
     if context.run_savings is not None:
         context.run_savings.prepare(asked)
-        return
-    by_device: dict[Device, list[Removal]] = {}
-    for removals in asked:
-        for device, removal in removals.items():
-            by_device.setdefault(device, []).append(removal)
-    context.scan.prepare(by_device)
+    else:
+        context.scan.prepare(by_device(asked))
 
 
 def key_of(verdict: Verdict) -> Key:

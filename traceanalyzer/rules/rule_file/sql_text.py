@@ -1,6 +1,6 @@
-"""Splits SQL into comments, quoted texts, names, spaces and signs.
+"""SQL as comments, quoted texts, names, spaces and signs; and where a rule mixes units.
 
-Finds where a rule mixes units: names carry them (`bound_ns`, `$min_ms`), so a comparison of two shows.
+Names carry their unit (`bound_ns`, `$min_ms`), so a comparison of two shows it.
 """
 
 from __future__ import annotations

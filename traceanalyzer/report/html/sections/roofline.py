@@ -243,7 +243,11 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
         return {"wide": "", "narrow": "", "caption": ""}
     whole = sum(row["dur_ns"] for row in drawn)
     points = [_point(row, whole) for row in drawn]
-    lines = [Roof(_PRECISIONS.get(roof["precision"], roof["precision"]), roof["peak_tflops"]) for roof in _peaks(roofs)]
+    lines = [
+        Roof(_PRECISIONS.get(roof["precision"], roof["precision"]), roof["peak_tflops"])
+        for roof in roofs
+        if roof["peak_tflops"]
+    ]
     named = listed([f"{point.name} {point.tooltip.partition(': ')[2]}" for point in points[:3]])
     says = f"Roofline of {counted(len(points), 'operator')}. Most time: {named}."
     caption = (
@@ -257,10 +261,6 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
         "narrow": roofline(points, lines, memory, says, width=svg.NARROW),
         "caption": caption,
     }
-
-
-def _peaks(roofs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [roof for roof in roofs if roof["peak_tflops"]]
 
 
 def _point(row: dict[str, Any], whole_ns: int) -> RooflinePoint:
