@@ -5,9 +5,7 @@ cannot end, on any thread. So a thread of its own waits for signals, gives the c
 then removes what is unfinished and ends the process. One thread watches the clock for all queries: starting one costs
 more than a query.
 
-Spares a process of ours the import of pandas.
-
-Commands whose caller limits their address space, as `ulimit -v` does: they take less, and say when it is too little.
+Where the caller limits the address space, as `ulimit -v` does, a command takes less, and says when that is too little.
 """
 
 from __future__ import annotations

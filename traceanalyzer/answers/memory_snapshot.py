@@ -1,6 +1,6 @@
-"""Reads snapshots of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`) without running anything in them.
+"""What a snapshot of PyTorch's allocator says (`torch.cuda.memory._dump_snapshot`): reserved, used, wasted, the peak.
 
-What a memory snapshot says: how much is reserved, used, wasted, and how high it went.
+It is read without running anything in it.
 """
 
 from __future__ import annotations

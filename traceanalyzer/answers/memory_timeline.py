@@ -1,6 +1,6 @@
 """Memory by category out of timelines that PyTorch's profiler exports (`export_memory_timeline("….raw.json.gz")`).
 
-Tells by its first bytes which of PyTorch's files about memory a file is.
+The first bytes of a file tell which of PyTorch's files about memory it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The attribution of one device: the data of all its tables.
 
-The host slice or GPU op to blame for a ledger row, with names that can be found in a trace viewer.
+The host slice or GPU op to blame for a ledger row has names that can be found in a trace viewer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Bounds that need the whole run: of each cause on all ranks, and of each class of kernels.
+"""The tables that need the whole run: its ledger, and bounds of each cause and of each class of kernels.
 
-The ledger of a run of several ranks: at each moment the ledger of the device that all others wait for.
+The ledger of a run is at each moment that of the device that all others wait for.
 """
 
 from __future__ import annotations

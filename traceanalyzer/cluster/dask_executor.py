@@ -1,6 +1,6 @@
 """An executor whose tasks run on a Dask cluster, which it starts or finds when the first task comes.
 
-Ends the waiting for a cluster whose workers are all gone: Dask itself would wait for new ones for ever.
+It ends the waiting for a cluster whose workers are all gone: Dask itself would wait for new ones for ever.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compares two sides, each one capture of a configuration or more.
 
-What else differs between two sides: what forbids a verdict, and what is only named.
+What else differs between them forbids a verdict, or is only named.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Comparisons for Python: runs and files of summaries in, a difference out.
 
-The captures of a run: each recording of its ranks is one, where a rank was recorded several times.
+Where a rank was recorded several times, each recording of the ranks is a capture.
 """
 
 from __future__ import annotations

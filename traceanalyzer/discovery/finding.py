@@ -1,6 +1,6 @@
 """Finds the trace files of a folder by their content.
 
-Files of a folder that programs and people leave beside recordings, by their names: unfinished files and copies.
+Unfinished files and copies, which programs and people leave beside recordings, are known by their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What the store holds of a run, in order: its traces with their ranks.
+"""What the store holds of a run, in order: its traces with their ranks, and its tables of Nsight Compute.
 
-The catalogue of a run's store: every table and metric as documented views, for any DuckDB client.
-
-The tables of Nsight Compute that were read with a run: which there are, and what they are called.
+The catalogue shows it: every table and metric as documented views, for any DuckDB client.
 """
 
 from __future__ import annotations

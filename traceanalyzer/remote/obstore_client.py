@@ -1,6 +1,6 @@
 """Reads S3, Google Cloud Storage, Azure Blob Storage and web servers through obstore.
 
-What the files of the AWS tools say; the environment and roles of machines obstore reads by itself.
+The files of the AWS tools are read here; the environment and the roles of machines obstore reads by itself.
 """
 
 from __future__ import annotations

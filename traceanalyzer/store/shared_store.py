@@ -10,9 +10,8 @@
       runs/<name>/<number>.json, head.json what was opened as one run, see `run_records`
 
 Nothing is renamed or locked: `done.json` is written last, and only where there is none. Whoever comes second takes what
-the first wrote, and removes its own attempt.
-
-Removes from a shared store what no command will read: attempts that were never finished, or do not count.
+the first wrote, and removes its own attempt. `sweep` removes what no command will read: attempts that were never
+finished, or do not count.
 """
 
 from __future__ import annotations

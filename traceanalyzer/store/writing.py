@@ -1,6 +1,6 @@
 """How a store is written: in a folder of its own, which gets its name when it is complete.
 
-How folders and files of a store are made, checked, sealed and removed without following a link.
+Its folders and files are made, checked, sealed and removed without following a link.
 """
 
 from __future__ import annotations

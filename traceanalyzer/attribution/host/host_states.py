@@ -1,6 +1,6 @@
 """The state of a thread that a host slice stands for, by category and name.
 
-A project's own names of host causes: patterns that DuckDB's RE2 matches, in time linear in the name.
+A project may add names for a host cause: patterns that DuckDB's RE2 matches, in time linear in the name.
 """
 
 from __future__ import annotations

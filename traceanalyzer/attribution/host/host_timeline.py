@@ -1,6 +1,6 @@
 """The cause of each instant of an issuing thread: the state of its innermost slice that has one.
 
-Captures of CUDA graphs: from the beginning of a capture until its graph is ready to be launched.
+A capture of a CUDA graph lasts from its beginning until the graph is ready to be launched.
 """
 
 from __future__ import annotations

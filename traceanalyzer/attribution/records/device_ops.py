@@ -1,6 +1,6 @@
-"""The GPU work of one device, as arrays, each op with the host call that launched it.
+"""The GPU work of one device, as arrays: each op with the host call that launched it, and its share of the device.
 
-How much of the device each kernel needs, from how many of its blocks can be resident at once.
+A kernel needs the share that so many of its blocks fill as can be resident at once.
 """
 
 from __future__ import annotations

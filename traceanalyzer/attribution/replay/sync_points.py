@@ -1,6 +1,6 @@
 """Where the devices of a run meet: their collectives and messages, ordered, and the shifts that these pass on.
 
-The scans of devices reduced to what the scan of a run asks of them: when they arrive at each of their sync points.
+A reduced rank is the scan of a device without all but that: with which shift it arrives at each of its sync points.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ranks that stand out: which, by how much and in what, and a map of all ranks and steps that shows them.
 
-Which ranks, traces and devices a part of a report is about.
+The words for the ranks, traces and devices that a part of a report is about are here, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The verdict on a comparison, how sure it is, the captures behind it, and what else differs.
-
-What a gate says: a line for each check.
-"""
+"""The verdict on a comparison, how sure it is, the captures behind it, what else differs, and what a gate says."""
 
 from __future__ import annotations
 

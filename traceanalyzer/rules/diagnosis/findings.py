@@ -1,6 +1,6 @@
-"""Turns verdicts that fired into findings: words, evidence, fixes; merges equal ones over ranks; sorts them.
+"""Turns verdicts that fired into findings: words, evidence, fixes, and how evenly the time lies over the steps.
 
-Measures how evenly a finding's time lies over the steps.
+Equal findings of several ranks become one, and all are sorted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Puts the fixes of what fired in order, and says which findings that leaves to report.
 
-Shares the time of each device out among its findings, so that no two own the same nanosecond.
+The time of each device is shared out among its findings, so that no two own the same nanosecond.
 """
 
 from __future__ import annotations

@@ -164,8 +164,6 @@ def _buckets_of_a_step(ledger: DeviceLedger) -> dict[str, float]:
     return {bucket: ns / steps for bucket, ns in ledger.buckets if not bucket.startswith(_COMMUNICATION)}
 
 
-# An answer that was kept is printed without them.
-
 _COLUMNS = (
     "trace, rank, device, rank_id, recording, recording_count, session, step_count, window_ns, step_mean_ns, "
     "step_min_ns, step_max_ns, is_judged, apart_because"

@@ -1,6 +1,6 @@
 """Builds the diagnosis out of what the passes before found: findings, outcomes of every rule, plans and overview.
 
-Reads what a diagnosis shows besides the findings: traces, the ledger of each device, defects.
+What it shows besides is read here: traces, the ledger of each device, defects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fills the table `bound` for a rule: its lead-scan bound and the time its claims select, on every device."""
+"""Fills the table `bound` for a rule: what its fix saves and the time that it claims, on every device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Puts fixes in order, on a device or over all ranks of a run, with what each adds after those before it.
-
-`PlanContext` is what an order is worked out on: one device, or a run whose ranks wait for each other.
-"""
+"""Puts fixes in order, on a device or over all ranks of a run, with what each adds after those before it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which settings hold for a run, each with where it comes from.
-
-Applies what a project and the command line changed about the rules, and lists each change.
-"""
+"""What a project and the command line changed about the rules; and all settings of a run, with their origin."""
 
 from __future__ import annotations
 
