@@ -27,8 +27,8 @@ from traceanalyzer.diagnosis.verdict import (
     time_findings,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diagnosis_blocks.findings import finding_sections, left_out
+from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.findings import finding_sections, fix_block, left_out
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, kernels_shown, ledger_sections, slowest_kernels
 from traceanalyzer.report.diagnosis_blocks.ranks import quality_place, rank_sections
 from traceanalyzer.report.diagnosis_blocks.trust import (
@@ -79,12 +79,9 @@ def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
     shown = [finding for finding in quality_findings(diagnosis) if verbose or limits_trust(finding)]
     blocks: list[Block] = []
     for finding in shown:
-        fixes: list[Block] = []
-        for fix in finding.fixes if verbose else finding.fixes[:1]:
-            code = (Code(fix.code, fix.lang),) if fix.code and verbose else ()
-            fixes.append(Paragraph(fix.text, label=Text("fix", "good"), blocks=code))
+        fixes = tuple(fix_block(fix, with_code=verbose) for fix in finding.fixes[: None if verbose else 1])
         message = f"{quality_place(diagnosis, finding)}{finding.message}"
-        blocks.append(Paragraph(message, label=Text(finding.severity, finding.severity), blocks=tuple(fixes)))
+        blocks.append(Paragraph(message, label=Text(finding.severity, finding.severity), blocks=fixes))
     lost = [defect for defect in diagnosis.defects if defect.severity == "loss"]
     if lost:
         kinds = "; ".join(_loss_words(defect, named=len(diagnosis.traces) > 1) for defect in lost[:MOST_LOSSES])

@@ -23,7 +23,7 @@ def counter_sections(counters: KernelCounters, *, verbose: bool) -> list[Section
         words = f"{counted(counters.lost_count, 'line or value', 'lines or values')} of the tables could not be read"
         blocks.append(Paragraph(f"{words}; the first: {counters.lost_example}", role="caution"))
     return [
-        Section(tuple(blocks), Heading("KernelCounters", (Text(f"Nsight Compute: {listed(counters.files)}", "dim"),)))
+        Section(tuple(blocks), Heading("Kernel counters", (Text(f"Nsight Compute: {listed(counters.files)}", "dim"),)))
     ]
 
 

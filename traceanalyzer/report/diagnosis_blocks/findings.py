@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix, plan_of_finding
 from traceanalyzer.diagnosis.findings import asks_for_recording
@@ -22,6 +23,9 @@ from traceanalyzer.text.words import (
     percent,
     value_words,
 )
+
+if TYPE_CHECKING:
+    from traceanalyzer.rules.rule_file.model import RuleFix
 
 MOST_FINDINGS = 6
 # Rows of evidence of the first findings; others show theirs with -v.
@@ -104,7 +108,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
         blocks += _tables(finding.evidence, most_rows)
     blocks += _fix_blocks(finding, 1)
     for explanation in finding.explanations:
-        advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
+        advice = tuple(fix_block(fix, with_code=False) for fix in explanation.fixes[:1])
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
     for other in others[:MOST_PLACES]:
         blocks.append(Paragraph(other_place_words(diagnosis, other), role="dim", label=Text("also", "dim")))
@@ -125,7 +129,7 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
     for explanation in finding.explanations:
         inner: tuple[Block, ...] = (
             *_tables(explanation.evidence, None),
-            *(fix_block(fix) for fix in explanation.fixes),
+            *map(fix_block, explanation.fixes),
         )
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=inner))
     for other in others:
@@ -163,9 +167,9 @@ def _fix_blocks(finding: Finding, most: int) -> list[Block]:
     return [Paragraph(NO_FIX, label=_FIX)]
 
 
-def fix_block(fix: Fix) -> Paragraph:
+def fix_block(fix: Fix | RuleFix, *, with_code: bool = True) -> Paragraph:
     """Return advice, and the code to paste below it."""
-    code = (Code(fix.code, fix.lang),) if fix.code else ()
+    code = (Code(fix.code, fix.lang),) if fix.code and with_code else ()
     return Paragraph(fix.text, label=_FIX, blocks=code)
 
 
@@ -177,8 +181,8 @@ def finding_facts(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = Fal
         "experimental" if finding.is_experimental else "",
         finding_place(diagnosis, finding),
         _often(finding),
+        _overlap_words(diagnosis, finding),
     ]
-    dim.append(_overlap_words(diagnosis, finding))
     severity = Text(finding.severity, finding.severity)
     items = ([Text(saving, "strong")] if saving else []) + [severity, *(Text(words, "dim") for words in dim if words)]
     return Facts(tuple(items))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
+from traceanalyzer.report.diagnosis_blocks.findings import fix_block
 from traceanalyzer.rules import builtin_folder
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
 from traceanalyzer.rules.rule_file.model import CLEAR, EXPERIMENTAL, SCOPE_WORDS, Rule, flowing
@@ -44,7 +45,7 @@ def sections(rule: Rule) -> list[Section]:
         Section(tuple(_scope(rule))),
         Section(tuple(_conditions(rule, is_by_row=is_by_row))),
         *_params(rule),
-        *(Section((_fix(fix.text, fix.code, fix.lang),)) for fix in rule.fixes),
+        *(Section((fix_block(fix),)) for fix in rule.fixes),
         Section((Code(rule.select, "sql"),), Heading("Query")),
         Section((*map(Link, rule.references), Link(_place(rule)))),
     ]
@@ -79,10 +80,6 @@ def _params(rule: Rule) -> list[Section]:
         for param in rule.params.values()
     ]
     return [Section(tuple(lines), Heading("Parameters", (Text(f"--set {rule.id}.NAME=VALUE", "dim"),)))]
-
-
-def _fix(text: str, code: str | None, lang: str) -> Paragraph:
-    return Paragraph(text, label=Text("fix", "good"), blocks=(Code(code, lang),) if code else ())
 
 
 def _lines(lines: Sequence[tuple[str, str]]) -> list[Block]:
