@@ -330,27 +330,21 @@ class ScansOfWorkers(RankScans):
         return ScansOfWorkers(self._executor, self._task, self._windows, self._shares, here, worst)
 
     def facts(self, asked: Sequence[Asked]) -> Iterator[ScanFacts]:
-        """Return what is asked again and again of each scan."""
         return self._asked_of_workers("facts", asked)
 
     def savings(self, asked: Sequence[Asked]) -> Iterator[list[WindowSaving]]:
-        """Return what the what-ifs save of each device's window, if nothing changes elsewhere."""
         return self._asked_of_workers("savings", asked)
 
     def taken(self, asked: Sequence[Asked]) -> Iterator[list[int]]:
-        """Return how many ns of host and ops the what-ifs take out of each device's window."""
         return self._asked_of_workers("taken", asked)
 
     def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
-        """Return the reduced rank of each scan that is asked."""
         return self._asked_of_workers("reduce_scans", asked)
 
     def arrivals(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its sync points, given the shifts of these."""
         return self._asked_of_workers("arrivals", asked, shifts)
 
     def whole_savings(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[list[int]]:
-        """Return what each device's window, which is all of its scan, loses, given the shifts of its sync points."""
         return self._asked_of_workers("whole_savings", asked, shifts)
 
     def _asked_of_workers(self, question: str, asked: Sequence[Asked], *more: Sequence[Ints]) -> Iterator[Any]:
