@@ -28,11 +28,7 @@ LIMIT 10
 _COMPARED = "SELECT count(*) FROM ncu_model WHERE flops_verdict IS NOT NULL OR bytes_verdict IS NOT NULL"
 _DISAGREEMENTS = """
 SELECT
-    operator,
-    input_shapes,
-    sum_ns,
-    flops_factor,
-    traffic_factor,
+    operator, input_shapes, sum_ns, flops_factor, traffic_factor,
     CASE
         WHEN flops_verdict IN ('more', 'fewer') THEN flops_verdict || ' operations'
         ELSE 'impossibly few bytes'

@@ -119,8 +119,7 @@ _RANGE = re.compile(r"^nccl:(?P<name>[^,]+)")
 
 _PEERS_QUERY = """
 SELECT
-    a.trace_id,
-    a.event_id,
+    a.trace_id, a.event_id,
     TRY_CAST(json_extract_string(a.args, '$."Src Rank"') AS INTEGER) AS source,
     TRY_CAST(json_extract_string(a.args, '$."Dst Rank"') AS INTEGER) AS target
 FROM canonical.event_args AS a

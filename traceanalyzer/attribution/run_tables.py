@@ -218,10 +218,7 @@ names AS (
     FROM (SELECT DISTINCT name FROM canonical.gpu_ops WHERE kind = 'kernel')
 )
 SELECT
-    trace_id,
-    device,
-    op_id,
-    dur_ns,
+    trace_id, device, op_id, dur_ns,
     COALESCE(class, 'other') AS class
 FROM canonical.gpu_ops
 LEFT JOIN names USING (name)

@@ -41,9 +41,7 @@ _CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
 # A call that takes longer than its floor gets as much shorter in all of its operations; they may run at the same time.
 _ROOF = """
 SELECT
-    floors.trace_id,
-    ops.device,
-    ops.op_id,
+    floors.trace_id, ops.device, ops.op_id,
     CAST(round(ops.dur_ns * (1 - floors.floor_ns / floors.dur_ns)) AS BIGINT) AS saving_ns
 FROM operator_floors AS floors
 JOIN modelled_ops AS owned USING (trace_id, slice_id)
@@ -53,8 +51,7 @@ WHERE floors.dur_ns > floors.floor_ns
 _ROOF_COVERAGE = """
 WITH calls AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         sum(op_sum_ns) FILTER (WHERE floor_ns IS NOT NULL) AS floor_ns,
         sum(op_sum_ns) FILTER (WHERE status = 'suspect') AS suspect_ns
     FROM operator_floors
@@ -62,16 +59,14 @@ WITH calls AS (
 ),
 kernels AS (
     SELECT
-        trace_id,
-        device,
+        trace_id, device,
         sum(dur_ns) AS kernel_ns
     FROM canonical.gpu_ops
     WHERE kind IN ('kernel', 'graph') AND NOT is_comm
     GROUP BY trace_id, device
 )
 SELECT
-    kernels.trace_id,
-    kernels.device,
+    kernels.trace_id, kernels.device,
     least(coalesce(calls.floor_ns, 0) / nullif(kernel_ns, 0), 1) AS known_share,
     least(coalesce(calls.suspect_ns, 0) / nullif(kernel_ns, 0), 1) AS suspect_share
 FROM kernels

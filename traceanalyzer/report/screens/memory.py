@@ -31,11 +31,7 @@ LIMIT {MOST_HOLDERS}
 """
 _GROWING = f"""
 SELECT
-    trace,
-    rank,
-    device,
-    operator,
-    module,
+    trace, rank, device, operator, module,
     sum(left_bytes) AS left_bytes,
     max(steps_in_row) AS steps_in_row
 FROM memory_growth
