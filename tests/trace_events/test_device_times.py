@@ -75,6 +75,25 @@ def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_b
     ]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        changed(recording(), 3, dur=400_000),
+        changed(recording(waits=False), 5, ts=2_610),
+        changed(recording(waits=False), 5, ts=-1_390),
+        [row | {"ts": row["ts"] + 25_000} if row["cat"] == "kernel" else row for row in recording()],
+    ],
+)
+def test_recordings_that_are_checked_in_parts_are_corrected_alike(
+    rows: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tables(rows)
+    monkeypatch.setattr("traceanalyzer.ingest.device_check._PART_ROWS", 3)
+    parts = tables(rows)
+    assert whole.defects
+    assert (parts.defects, kernels(parts)) == (whole.defects, kernels(whole))
+
+
 def test_launches_whose_calls_overlap_are_in_no_order() -> None:
     rows = [row | {"dur": 250} if row["cat"] == "cuda_runtime" else row for row in recording(waits=False)]
     assert "misplaced-start" not in tables(changed(rows, 5, ts=2_000)).defects

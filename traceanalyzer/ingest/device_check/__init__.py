@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,27 @@ FROM bounded_work
 WHERE end_ns > next_ns + $rounding_ns
     OR ($clocks_agree AND end_ns > returned_ns)
 """
+# Sorting more than this takes a disk.
+_PART_ROWS = 1_000_000
+_EVER_NS = (-(2**63), 2**63 - 1)
+_NO_LATER_WORK = """
+CREATE OR REPLACE TEMP TABLE later_work AS
+SELECT lane, start_ns, end_ns, call_start_ns
+FROM device_work
+LIMIT 0
+"""
+_LATER_WORK = """
+CREATE OR REPLACE TEMP TABLE later_work AS
+SELECT lane, min(start_ns) AS start_ns, min(end_ns) AS end_ns, min(call_start_ns) AS call_start_ns
+FROM (
+    FROM later_work
+    UNION ALL
+    SELECT lane, CASE WHEN is_ordered THEN start_ns END, CASE WHEN is_ordered THEN end_ns END, call_start_ns
+    FROM device_work
+    WHERE start_ns >= $first_ns AND start_ns < $last_ns
+)
+GROUP BY lane
+"""
 _NO_OVERRUNS = "CREATE OR REPLACE TEMP TABLE overruns (op_id BIGINT, name VARCHAR, recorded_ns BIGINT, dur_ns BIGINT)"
 
 # defect → (severity, what it means)
@@ -181,8 +203,8 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
     stream, start_ns, end_ns.
     """
     defects: dict[str, tuple[int, str]] = {}
+    _bound_work(database)
     starts_ns = _starts_in_order(database, defects)
-    database.execute(_sql("bounded_work"))
     _find_overruns(database, clocks_agree=False)
     shifts, apart, contradicted = _clocks(database)
     if apart:
@@ -208,8 +230,10 @@ def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
 def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]) -> dict[int, int]:
     """Correct the starts in `device_work` that contradict the order of launches, and return them by operation.
 
-    Launches whose own times contradict it have none there any more.
+    Launches whose own times contradict it have none there any more. `bounded_work` says whether there are any.
     """
+    if not database.execute("SELECT bool_or(is_out_of_order) FROM bounded_work").fetchall()[0][0]:
+        return {}
     values = {"overlap_ns": _OVERLAP_NS, "few": FEW, "few_share": FEW_SHARE}
     database.execute(_sql("misplaced_starts"), values)
     found = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
@@ -228,7 +252,29 @@ def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tup
             "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id AND other.start_ns IS NOT NULL"
         )
     database.execute("DROP TABLE misplaced_starts")
+    if found:
+        _bound_work(database)
     return {op_id: start_ns for op_id, _, _, start_ns in rows}
+
+
+def _bound_work(database: duckdb.DuckDBPyConnection) -> None:
+    """Make the table `bounded_work`, from the last part of a recording to the first: so much is sorted in memory."""
+    ((count,),) = database.execute("SELECT count(*) FROM device_work").fetchall()
+    shares = [part / -(-count // _PART_ROWS) for part in range(1, -(-count // _PART_ROWS))]
+    inner: list[int] = []
+    if shares:
+        quantiles = "SELECT approx_quantile(start_ns, CAST($shares AS FLOAT[])) FROM device_work"
+        ((inner,),) = database.execute(quantiles, {"shares": shares}).fetchall()
+    edges = [_EVER_NS[0], *inner, _EVER_NS[1]]
+    database.execute(_NO_LATER_WORK)
+    into = "CREATE OR REPLACE TEMP TABLE bounded_work AS "
+    for first_ns, last_ns in reversed(list(pairwise(edges))):
+        bounds = {"first_ns": first_ns, "last_ns": last_ns}
+        database.execute(into + _sql("bounded_work"), bounds)
+        into = "INSERT INTO bounded_work "
+        if first_ns != _EVER_NS[0]:
+            database.execute(_LATER_WORK, bounds)
+    database.execute("DROP TABLE later_work")
 
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:

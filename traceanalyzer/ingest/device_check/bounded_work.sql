@@ -1,13 +1,21 @@
--- Work of devices with what bounds its end, as a table: the start of the next operation of its stream that waits for it,
--- and the return of the first call that was made after its launch and waits for it. NULL: nothing does.
--- Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream.
-CREATE OR REPLACE TEMP TABLE bounded_work AS
+-- Work of devices that starts in a part of the recording, with what bounds its end: the start of the next operation of its
+-- stream that waits for it, and the return of the first call that was made after its launch and waits for it. NULL: nothing
+-- does. Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream.
+-- `later_work` has a row a lane with work in later parts: its first start and end, and its first call.
 WITH in_order AS (
     SELECT
         op_id, device, stream, call_end_ns, is_read_back,
         min(CASE WHEN is_ordered THEN start_ns END) OVER after_it AS next_ns,
-        min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns
-    FROM device_work
+        min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns,
+        min(call_start_ns) OVER after_it AS later_call_ns
+    FROM (
+        SELECT op_id, device, stream, lane, start_ns, end_ns, call_start_ns, call_end_ns, is_ordered, is_read_back
+        FROM device_work
+        WHERE start_ns >= $first_ns AND start_ns < $last_ns
+        UNION ALL BY NAME
+        SELECT lane, start_ns, end_ns, call_start_ns, TRUE AS is_ordered
+        FROM later_work
+    )
     -- Backwards, a minimum runs on; forwards, each row's would be looked for anew.
     WINDOW after_it AS (
         PARTITION BY lane
@@ -27,7 +35,7 @@ of_streams AS (
 ),
 returns AS (
     SELECT
-        op_id, next_ns, next_end_ns,
+        op_id, next_ns, next_end_ns, later_call_ns,
         least(of_devices.end_ns, of_streams.end_ns, CASE WHEN is_read_back THEN call_end_ns END) AS returned_ns
     FROM in_order AS work
     ASOF LEFT JOIN of_devices ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
@@ -35,6 +43,9 @@ returns AS (
         ON of_streams.device = work.device AND of_streams.stream = work.stream AND of_streams.start_ns >= work.call_end_ns
 )
 -- Few columns are sorted, for whole rows take three times as long; and names are longer than all the rest.
-SELECT work.op_id, work.device, lane, start_ns, end_ns, call_start_ns, call_end_ns, next_ns, next_end_ns, returned_ns
+SELECT
+    work.op_id, work.device, lane, start_ns, end_ns, call_start_ns, call_end_ns, next_ns, next_end_ns, returned_ns,
+    coalesce(later_call_ns < call_start_ns, FALSE) AS is_out_of_order
 FROM device_work AS work
-JOIN returns USING (op_id);
+JOIN returns USING (op_id)
+WHERE work.start_ns >= $first_ns AND work.start_ns < $last_ns;
