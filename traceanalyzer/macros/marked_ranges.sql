@@ -83,28 +83,28 @@ climbing AS (
     JOIN ranges AS outside ON outside.trace_id = climbing.trace_id AND outside.slice_id = climbing.around_id
     WHERE outside.end_ns < climbing.end_ns AND climbing.level < 100
 ),
+-- Names stand here, for DuckDB would join ranges by trace alone in the query that grows paths.
 parents AS MATERIALIZED (
-    SELECT climbing.trace_id, climbing.slice_id, arg_max_null(climbing.around_id, climbing.level) AS parent_id
-    FROM climbing
-    GROUP BY climbing.trace_id, climbing.slice_id
+    SELECT trace_id, slice_id, name, replace(replace(name, '\', '\\'), ';', '\;') AS path_name, parent_id
+    FROM ranges
+    JOIN (
+        SELECT trace_id, slice_id, arg_max_null(around_id, level) AS parent_id
+        FROM climbing
+        GROUP BY trace_id, slice_id
+    ) USING (trace_id, slice_id)
 ),
 placed AS (
-    SELECT
-        ranges.trace_id, ranges.slice_id, ranges.name,
-        replace(replace(ranges.name, '\', '\\'), ';', '\;') AS path,
-        CAST(NULL AS VARCHAR) AS parent_path, 0 AS depth
-    FROM ranges
-    JOIN parents USING (trace_id, slice_id)
-    WHERE parents.parent_id IS NULL
+    SELECT trace_id, slice_id, name, path_name AS path, CAST(NULL AS VARCHAR) AS parent_path, 0 AS depth
+    FROM parents
+    WHERE parent_id IS NULL
     UNION ALL
     SELECT
-        ranges.trace_id, ranges.slice_id, ranges.name,
-        placed.path || ';' || replace(replace(ranges.name, '\', '\\'), ';', '\;'),
+        inside.trace_id, inside.slice_id, inside.name,
+        placed.path || ';' || inside.path_name,
         placed.path,
         placed.depth + 1
     FROM placed
-    JOIN parents ON parents.trace_id = placed.trace_id AND parents.parent_id = placed.slice_id
-    JOIN ranges ON ranges.trace_id = parents.trace_id AND ranges.slice_id = parents.slice_id
+    JOIN parents AS inside ON inside.trace_id = placed.trace_id AND inside.parent_id = placed.slice_id
     WHERE placed.depth < 99
 ),
 crossing AS (
@@ -136,14 +136,6 @@ pieces AS MATERIALIZED (
     JOIN query_table(parts) AS parts USING (trace_id)
     WHERE ranges.start_ns < parts.end_ns AND (ranges.end_ns > parts.start_ns OR ranges.start_ns >= parts.start_ns)
 ),
-keys AS MATERIALIZED (
-    SELECT *, row_number() OVER (ORDER BY trace_id, step, path NULLS FIRST, name) AS key
-    FROM (
-        SELECT DISTINCT trace_id, pieces.step, name, path, parent_path, counted.depth
-        FROM counted_ranges AS counted
-        JOIN pieces USING (trace_id, slice_id)
-    )
-),
 own_time AS (
     SELECT pieces.*, inside_ns
     FROM pieces
@@ -170,27 +162,36 @@ own_time AS (
         GROUP BY trace_id, step, slice_id
     ) AS nested USING (trace_id, step, slice_id)
 ),
+named AS MATERIALIZED (
+    SELECT own_time.*, counted.name, counted.path, counted.parent_path, counted.depth
+    FROM counted_ranges AS counted
+    JOIN own_time USING (trace_id, slice_id)
+),
+keys AS MATERIALIZED (
+    SELECT *, row_number() OVER (ORDER BY trace_id, step, path NULLS FIRST, name) AS key
+    FROM (
+        SELECT DISTINCT trace_id, step, name, path, parent_path, depth
+        FROM named
+    )
+),
 members AS MATERIALIZED (
     SELECT
         keys.key,
-        own_time.*,
+        named.* EXCLUDE (name, path, parent_path, depth),
         uncovered_ns(
-            own_time.start_ns, own_time.end_ns,
-            max(own_time.end_ns) OVER (
-                PARTITION BY keys.key, own_time.thread_id
-                ORDER BY own_time.start_ns, own_time.slice_id
+            named.start_ns, named.end_ns,
+            max(named.end_ns) OVER (
+                PARTITION BY keys.key, named.thread_id
+                ORDER BY named.start_ns, named.slice_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS added_ns
-    FROM counted_ranges AS counted
+    FROM named
     JOIN keys
-      ON keys.trace_id = counted.trace_id
-     AND keys.name = counted.name
-     AND keys.path IS NOT DISTINCT FROM counted.path
-    JOIN own_time
-      ON own_time.trace_id = counted.trace_id
-     AND own_time.step = keys.step
-     AND own_time.slice_id = counted.slice_id
+      ON keys.trace_id = named.trace_id
+     AND keys.step = named.step
+     AND keys.name = named.name
+     AND keys.path IS NOT DISTINCT FROM named.path
 ),
 host AS (
     SELECT

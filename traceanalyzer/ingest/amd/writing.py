@@ -290,6 +290,7 @@ class _TraceWriter:
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,
+                "asof_loop_join_threshold": 0,  # estimates can be far too low
             }
         )
 

@@ -263,6 +263,7 @@ class StagedExport:
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,
+                "asof_loop_join_threshold": 0,  # estimates can be far too low
                 # A stream's length is unknown, and the guess would hold the stream in memory instead of the other side:
                 # every join here is written with its small side last.
                 "disabled_optimizers": "join_order,build_side_probe_side",
