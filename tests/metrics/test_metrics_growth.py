@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from enlarge import enlarge_events, enlarge_export
 
 from traceanalyzer.query.engine import metrics
 from traceanalyzer.run import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
-
-from enlarge import enlarge_events, enlarge_export
-
 FEW = 10_000  # of so many rows, the plans differ
 
 
@@ -57,10 +53,12 @@ def check(short: Path, long: Path, times: int, folder: Path) -> None:
 @pytest.mark.check
 def test_metrics_of_a_longer_trace_handle_no_more_rows_for_each_event(tmp_path: Path) -> None:
     source = ROOT / "sample_traces" / "slow_loader" / "rank0.json.gz"
-    check(*(enlarge_events(source, tmp_path / f"{times}.json", times) for times in (8, 32)), 4, tmp_path)
+    short, long = (enlarge_events(source, tmp_path / f"{times}.json", times) for times in (8, 32))
+    check(short, long, 4, tmp_path)
 
 
 @pytest.mark.check
 def test_metrics_of_a_longer_export_handle_no_more_rows_for_each_event(corpus: Path, tmp_path: Path) -> None:
     source = corpus / "nsys" / "h100x2_training_2026.2.sqlite"
-    check(*(enlarge_export(source, tmp_path / f"{times}.sqlite", times) for times in (2, 8)), 4, tmp_path)
+    short, long = (enlarge_export(source, tmp_path / f"{times}.sqlite", times) for times in (2, 8))
+    check(short, long, 4, tmp_path)
