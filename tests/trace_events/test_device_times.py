@@ -65,6 +65,13 @@ def test_a_duration_that_runs_over_what_waits_for_it_is_that_of_equal_work(at: i
     assert found["traces"][0]["last_ns"] < 10_000_000
 
 
+def test_a_duration_that_runs_over_many_is_that_of_equal_work_where_no_launches_are_recorded() -> None:
+    rows = [row for row in changed(recording(waits=False), 1, dur=400_000) if row["cat"] == "kernel"]
+    found = tables(rows)
+    assert found.defects == {"overrun-duration": 1}
+    assert {dur for _, dur in kernels(found)} == {40}
+
+
 @pytest.mark.parametrize("late_us", [-30e6, -2_000, 2_000, 30e6])
 def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_before(late_us: float) -> None:
     found = tables(changed(recording(waits=False), 5, ts=610 + late_us))

@@ -86,6 +86,8 @@ _OVERLAP_NS = 100_000
 CLOCK_NS = 50_000
 # So many records of a stream may be damaged before it is the order of the stream that is unknown.
 FEW, FEW_SHARE = 3, 0.05
+# Work beside much other work of its stream is too long if it lasts so many times as long as equal work.
+_TOO_LONG = 100
 # The strictest of so many bounds are taken for those of damaged records, but for the last of them.
 _OUTLIERS = 3
 # No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
@@ -99,7 +101,7 @@ _NEVER_QUEUED_NS = 3_600 * 10**9
 _SUSPECTS = """
 SELECT count(*)
 FROM bounded_work
-WHERE end_ns > next_ns + $rounding_ns
+WHERE end_ns > least(next_ns, tenth_end_ns) + $rounding_ns
     OR ($clocks_agree AND end_ns > returned_ns)
 """
 # Sorting more than this takes a disk.
@@ -291,6 +293,7 @@ def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -
             "clocks_agree": clocks_agree,
             "few": FEW,
             "few_share": FEW_SHARE,
+            "times": _TOO_LONG,
         },
     )
 

@@ -1,13 +1,15 @@
 -- Work of devices that starts in a part of the recording, with what bounds its end: the start of the next operation of its
 -- stream that waits for it, and the return of the first call that was made after its launch and waits for it. NULL: nothing
--- does. Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream.
+-- does. Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream, but beside
+-- few of many.
 -- `later_work` has a row a lane with work in later parts: its first start and end, and its first call.
 WITH in_order AS (
     SELECT
         op_id, device, stream, call_end_ns, is_read_back,
         min(CASE WHEN is_ordered THEN start_ns END) OVER after_it AS next_ns,
         min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns,
-        min(call_start_ns) OVER after_it AS later_call_ns
+        min(call_start_ns) OVER after_it AS later_call_ns,
+        lag(end_ns, 10) OVER after_it AS tenth_end_ns
     FROM (
         SELECT op_id, device, stream, lane, start_ns, end_ns, call_start_ns, call_end_ns, is_ordered, is_read_back
         FROM device_work
@@ -35,7 +37,7 @@ of_streams AS (
 ),
 returns AS (
     SELECT
-        op_id, next_ns, next_end_ns, later_call_ns,
+        op_id, next_ns, next_end_ns, later_call_ns, tenth_end_ns,
         least(of_devices.end_ns, of_streams.end_ns, CASE WHEN is_read_back THEN call_end_ns END) AS returned_ns
     FROM in_order AS work
     ASOF LEFT JOIN of_devices ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
@@ -45,6 +47,7 @@ returns AS (
 -- Few columns are sorted, for whole rows take three times as long; and names are longer than all the rest.
 SELECT
     work.op_id, work.device, lane, start_ns, end_ns, call_start_ns, call_end_ns, next_ns, next_end_ns, returned_ns,
+    tenth_end_ns,
     coalesce(later_call_ns < call_start_ns, FALSE) AS is_out_of_order
 FROM device_work AS work
 JOIN returns USING (op_id)

@@ -1,6 +1,7 @@
 -- Records that run into what waits for them, as a table: operations of a stream that outlast a later one, or overlap with
 -- it for longer than clocks err; and those that end after the return of a call that waits for them. Of lanes of which
--- many do, the order is unknown: there, none is damaged.
+-- many do, the order is unknown: there, none is damaged. Where nothing says that later work waits, an operation is damaged
+-- that ends after ten later ones of its stream, and lasts $times as long as equal work does.
 CREATE OR REPLACE TEMP TABLE overruns AS
 WITH bounds AS (
     SELECT
@@ -16,10 +17,32 @@ WITH bounds AS (
         END AS waited_end_ns
     FROM bounded_work
 ),
-damaged AS (
-    SELECT *, least(ordered_end_ns, waited_end_ns) - start_ns AS most_ns
+beside_many AS (
+    SELECT op_id, work.device, name, size_bytes, bounds.end_ns - bounds.start_ns AS dur_ns
     FROM bounds
-    WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL
+    JOIN device_work AS work USING (op_id)
+    WHERE ordered_end_ns IS NULL AND waited_end_ns IS NULL AND bounds.end_ns > tenth_end_ns + $rounding_ns
+),
+too_long AS (
+    SELECT beside_many.op_id
+    FROM beside_many
+    JOIN (
+        SELECT device, name, size_bytes, median(end_ns - start_ns) AS usual_ns
+        FROM device_work
+        SEMI JOIN beside_many USING (device, name)
+        GROUP BY device, name, size_bytes
+        HAVING count(*) > $few
+    ) AS equal
+      ON equal.device = beside_many.device
+     AND equal.name = beside_many.name
+     AND equal.size_bytes IS NOT DISTINCT FROM beside_many.size_bytes
+    WHERE beside_many.dur_ns > $times * usual_ns
+),
+damaged AS (
+    SELECT bounds.*, coalesce(least(ordered_end_ns, waited_end_ns), end_ns) - start_ns AS most_ns
+    FROM bounds
+    LEFT JOIN too_long USING (op_id)
+    WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL OR too_long.op_id IS NOT NULL
 ),
 lanes AS (
     SELECT lane, count(*) AS lane_count, count(damaged.op_id) AS damaged_count
