@@ -230,17 +230,19 @@ def test_work_that_runs_over_what_is_behind_it_on_its_stream_counts_as_equal_wor
 def test_work_without_launches_that_lasts_as_long_as_many_behind_it_is_damaged(
     times: int, at: int, expected: int, tmp_path: Path
 ) -> None:
-    work = [(n * 10 * US, 8 * US * (times if n == at else 1), "gemm", {}) for n in range(40)]
+    work: list[tuple[int, int, str, dict[str, Any]]] = [
+        (n * 10 * US, 8 * US * (times if n == at else 1), "gemm", {}) for n in range(40)
+    ]
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work)), tmp_path)
     assert [row["defect"] for row in tables["defects"]].count("overrun-duration") == expected
     assert sum(op["dur_ns"] == 8_000 for op in tables["gpu_ops"]) == 39 + expected
 
 
 def test_branches_of_a_graph_that_run_beside_others_are_kept(tmp_path: Path) -> None:
-    short = [(n * 10 * US, 8 * US, "gemm", {}) for n in range(400)]
-    long = [(n * 1_000 * US, 900 * US, "attention", {}) for n in range(4)]
-    once = [(5 * US, 3_000 * US, "once", {})]
-    work = sorted([*short, *long, *once], key=lambda row: row[0])
+    work: list[tuple[int, int, str, dict[str, Any]]] = [(n * 10 * US, 8 * US, "gemm", {}) for n in range(400)]
+    work += [(n * 1_000 * US, 900 * US, "attention", {}) for n in range(4)]
+    work += [(5 * US, 3_000 * US, "once", {})]
+    work.sort(key=lambda row: row[0])
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work)), tmp_path)
     assert not tables["defects"]
 

@@ -96,7 +96,7 @@ def new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
 
 def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace], needed: Set[str] | None) -> None:
     """Define the canonical tables of traces over these, by their numbers, and over no others."""
-    # Where the estimate of rows is far too low, a loop over all pairs of them would be chosen. Of small runs, it is quick.
+    # Where rows are estimated as few, a loop over all pairs of them would be chosen. Of small runs, it is quick.
     connection.execute("SET asof_loop_join_threshold = 0")
     for name in those(trace_tables(), needed):
         table = trace_tables()[name]
