@@ -253,7 +253,7 @@ ARGUMENTS_OF_KINDS = sorted(
     - {(kind, "correlation_id") for kind in ("operator", "call")}
     # The same of rocprof: tests/trace_events/test_rocprof.py.
     - {(kind, key) for kind in KINDS for key in ("dev-id", "gpu-id", "stream-id", "queue-id", "Index")}
-    - {(kind, key) for kind in KINDS for key in ("agent", "grid_size", "stream_ID", "workgroup_size", "corr_id")}
+    - {("operator", "corr_id"), *((kind, "stream_ID") for kind in KINDS)}
     # Of Python frames alone, which end where they are recorded to end without them.
     - {(kind, key) for kind in KINDS for key in ("Python id", "Python parent id")}
 )

@@ -164,6 +164,45 @@ def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times() -> None:
     assert recorded_by(tables)[:2] == ("rocprof", "amd")
 
 
+@pytest.mark.parametrize(
+    ("name", "category", "ends", "wanted"),
+    [
+        ("MEMORY_COPY_HOST_TO_DEVICE", "memory_copy", (0, 4), ("memcpy", "HtoD", 4, 64)),
+        ("MEMORY_COPY_DEVICE_TO_HOST", "memory_copy", (4, 0), ("memcpy", "DtoH", 4, 64)),
+        ("MEMORY_COPY_DEVICE_TO_DEVICE", "memory_copy", (4, 4), ("memcpy", "DtoD", 4, 64)),
+        ("MEMORY_COPY_DEVICE_TO_DEVICE", "memory_copy", (4, 5), ("memcpy", "PtoP", 5, 64)),
+        ("__amd_rocclr_fillBufferAligned", "kernel_dispatch", None, ("memset", None, 4, None)),
+        ("__amd_rocclr_copyBuffer", "kernel_dispatch", None, ("memcpy", None, 4, None)),
+    ],
+)
+def test_copies_in_perfetto_traces_of_rocprofv3_are_on_the_device_of_their_agents(
+    name: str, category: str, ends: tuple[int, int] | None, wanted: tuple[Any, ...]
+) -> None:
+    times = {"begin_ns": 1_000_000, "end_ns": 1_005_000, "corr_id": 7, "stream_ID": 1}
+    args = {"agent": 4, "queue": 1} if ends is None else dict(zip(("src_agent", "dst_agent"), ends, strict=True))
+    more = {} if ends is None else {"copy_bytes": 64}
+    tables = tables_of(process(9, "program"), drawn(9, 6, name, 1_000, 5, cat=category, args={**times, **args, **more}))
+    (op,) = tables["gpu_ops"]
+    assert tuple(op[key] for key in ("kind", "copy_kind", "device", "size_bytes")) == wanted
+    assert tables["defects"] == []
+
+
+@pytest.mark.parametrize("odd", [{"x": 4}, ["4"], "none", -4, 2**40])
+@pytest.mark.parametrize("key", ["src_agent", "dst_agent"])
+def test_an_agent_that_is_no_number_is_counted(odd: object, key: str) -> None:
+    ends = {"src_agent": 0, "dst_agent": 4, "begin_ns": 1_000_000, "end_ns": 1_005_000, "corr_id": 7}
+    copies = [
+        drawn(9, 6, "MEMORY_COPY_HOST_TO_DEVICE", 1_000, 5, cat="memory_copy", args={**ends, **more})
+        for more in ({}, {key: odd, "corr_id": 8})
+    ]
+    tables = tables_of(process(9, "program"), *copies)
+    left = [op["device"] for op in tables["gpu_ops"]]
+    counted = {row["defect"]: row["defect_count"] for row in tables["defects"]}
+    # The host's end of a copy places nothing.
+    assert left == ([4, 4] if key == "src_agent" else [4])
+    assert counted == ({"bad-number": 1} if key == "src_agent" else {"device-lost": 1})
+
+
 # RPD ----------------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ WITH parsed AS (
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
               "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "agent": "VARCHAR",
+              "src_agent": "VARCHAR", "dst_agent": "VARCHAR", "copy_bytes": "VARCHAR",
               "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
@@ -25,14 +26,16 @@ WITH parsed AS (
 -- Each stage has names for what the next one uses more than once: a name in its own stage is planned anew at each use.
 texts AS (
     SELECT
-        *,
+        * REPLACE (if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind),
+        -- rocprofv3 names both ends of a copy.
+        coalesce(known.agent, if(contains(name, 'TO_DEVICE'), known.dst_agent, known.src_agent)) AS agent,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
         coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
         sdk_sides(known.grid_size) AS sdk_items,
         sdk_sides(known.workgroup_size) AS sdk_block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
-        coalesce(known.device, known."dev-id", known."gpu-id", nullif(regexp_extract(known.agent, '\d+'), ''))
-            AS device_text,
+        coalesce(known.device, known."dev-id", known."gpu-id") AS device_alone,
+        coalesce(device_alone, agent) AS device_text,
         coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
@@ -58,7 +61,7 @@ numbers AS (
             sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
             sdk_block
         ) AS written_block,
-        TRY_CAST(device_text AS INTEGER) AS known_device,
+        if(device_alone IS NULL, agent_number(agent), TRY_CAST(device_alone AS INTEGER)) AS known_device,
         TRY_CAST(stream_text AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
         TRY_CAST(known."sycl queue" AS BIGINT) AS sycl_queue,
@@ -66,7 +69,9 @@ numbers AS (
         TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
         TRY_CAST(graph_node_text AS BIGINT) AS recorded_graph_node_id,
-        coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
+        coalesce(
+            known.bytes, known.copy_bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')
+        ) AS bytes_text,
         coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
             AS registers_text,
         finite(known."blocks per SM") AS blocks_per_sm,
@@ -116,11 +121,12 @@ SELECT
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL
-        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice') THEN 'HtoD'
-        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost') THEN 'DtoH'
+        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice|HOST_TO_DEVICE') THEN 'HtoD'
+        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost|DEVICE_TO_HOST') THEN 'DtoH'
+        WHEN contains(name, 'DEVICE_TO_DEVICE') THEN if(agent_number(known.src_agent) <> agent_number(known.dst_agent), 'PtoP', 'DtoD')
         WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
         WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
-        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost') THEN 'HtoH'
+        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost|HOST_TO_HOST') THEN 'HtoH'
     END AS copy_kind,
     CASE
         WHEN kind = 'memcpy'
@@ -149,7 +155,11 @@ SELECT
     coalesce(known."Process Group Name", known."Process Group ID") AS group_name,
     known."Process Group Description" AS group_desc, group_size, known."Process Group Ranks" AS group_ranks,
     known.dtype AS comm_dtype, in_elements, out_elements, comm_seq, known.hlo_op AS hlo_op,
-    is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
+    is_lost(device_alone, known_device) + is_lost(known.agent, agent_number(known.agent))
+        + is_lost(known.src_agent, agent_number(known.src_agent))
+        + is_lost(known.dst_agent, agent_number(known.dst_agent))
+        + is_lost(known.grid_size, sdk_items) + is_lost(known.workgroup_size, sdk_block)
+        + is_lost(stream_text, known_stream) + is_lost(known.context, context)
         + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)

@@ -126,6 +126,15 @@ CREATE OR REPLACE MACRO sdk_groups(items, block) AS
         WHEN least(block[1], block[2], block[3]) > 0
         THEN list_transform([1, 2, 3], lambda side: (items[side] + block[side] - 1) // block[side])
     END;
+-- The device of rocprofv3's texts: '4', 'Agent 4' and 'GPU-0'.
+CREATE OR REPLACE MACRO agent_number(text) AS TRY_CAST(regexp_extract(text, '^(?:[A-Za-z]+[ -])?(\d+)$', 1) AS INTEGER);
+-- HIP fills and copies memory by kernels of its own where no engine does.
+CREATE OR REPLACE MACRO hip_kind(name, kind) AS
+    CASE
+        WHEN starts_with(name, '__amd_rocclr_fillBuffer') THEN 'memset'
+        WHEN starts_with(name, '__amd_rocclr_copy') THEN 'memcpy'
+        ELSE kind
+    END;
 -- The kind of memory at one end of a copy. Intel's profiler has words of its own, in capitals: for what malloc returns,
 -- for memory of the host that the device may read, and for memory that moves by itself.
 CREATE OR REPLACE MACRO memory_kind(word) AS

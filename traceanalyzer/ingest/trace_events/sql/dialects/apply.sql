@@ -1,10 +1,3 @@
--- HIP fills and copies memory by kernels of its own where no engine does.
-CREATE OR REPLACE MACRO hip_kind(name, kind) AS
-    CASE
-        WHEN starts_with(name, '__amd_rocclr_fillBuffer') THEN 'memset'
-        WHEN starts_with(name, '__amd_rocclr_copy') THEN 'memcpy'
-        ELSE kind
-    END;
 -- Host slices with what the dialect says about them; those that are GPU work, or only drawn, are left out.
 CREATE OR REPLACE TABLE recast_host AS
 SELECT
