@@ -164,6 +164,26 @@ def test_operations_of_a_tpu_are_timed_by_its_own_clock() -> None:
     assert (defect["defect"], defect["example"]) == ("device-clock-mapped", "0.0 ms")
 
 
+def test_runs_of_programs_are_the_work_of_a_tpu_that_shows_no_operation() -> None:
+    tables = tables_of(
+        process(3, "/device:TPU:0"),
+        process(4, "/device:TPU:1"),
+        *(lane(pid, 2, "XLA Modules") for pid in (3, 4)),
+        lane(4, 3, "XLA Ops"),
+        *(drawn(pid, 2, f"jit_step({number})", 100 * number, 60) for pid in (3, 4) for number in (1, 2)),
+        drawn(4, 3, "fusion.1", 100, 50, hlo_category="fusion"),
+    )
+    runs = {(row["pid"], row["start_ns"]): row["event_id"] for row in tables["async_slices"]}
+    assert len(runs) == 4
+    told = ("device", "kind", "name", "start_ns", "dur_ns", "is_comm", "run_id")
+    assert sorted(tuple(op[key] for key in told) for op in tables["gpu_ops"]) == [
+        (0, "op", "jit_step(1)", 100_000, 60_000, False, runs["/device:TPU:0", 100_000]),
+        (0, "op", "jit_step(2)", 200_000, 60_000, False, runs["/device:TPU:0", 200_000]),
+        (1, "op", "fusion.1", 100_000, 50_000, False, runs["/device:TPU:1", 100_000]),
+    ]
+    assert tables.defects == {"programs-as-work": 2}
+
+
 @pytest.mark.parametrize("name", ["/host:CPU", "/device:GPU:0", "/device:TPU:0"])
 def test_a_file_without_events_is_of_jax(name: str) -> None:
     assert recorded_by(tables_of(process(701, name)))[:3] == ("chrome", "jax", "jax")

@@ -160,6 +160,11 @@ PROFILED_DEFECTS = {
         "note",
         "the profiler wrote registers or shared memory that no device has (it never set them); they are unknown",
     ),
+    "programs-as-work": (
+        "note",
+        "a TPU shows runs of programs and no operations: each run counts as work from its start to its end, so what "
+        "waits inside it counts as work, too; record operations as well",
+    ),
 }
 
 

@@ -48,6 +48,9 @@ SELECT event_id, device, start_ns, dur_ns, device_offset_ps, device_duration_ps,
 {_TPU} ORDER BY device, event_id
 """
 _TPU_NAMES = f"SELECT DISTINCT name, hlo_category, long_name {_TPU} ORDER BY name, hlo_category, long_name"
+_PROGRAMS_AS_WORK = f"""
+SELECT count(*), min(name) {_TPU} AND event_id IN (SELECT event_id FROM xla_slices WHERE lane = 'XLA Modules')
+"""
 _TPU_RUNS = """
 SELECT event_id, device, start_ns, start_ns + dur_ns AS end_ns FROM xla_slices WHERE on_tpu AND lane = 'XLA Modules'
 """
@@ -71,6 +74,9 @@ def describe_slices(
     meaning = {"name": names, "category": [CATEGORIES[category_of_name(name)] for name in names]}
     _keep(database, "xla_names", pa.table(meaning, pa.schema([("name", pa.string()), ("category", pa.string())])))
     _keep(database, "xla_ops", _tpu_ops(database, losses))
+    programs, example = database.execute(_PROGRAMS_AS_WORK).fetchall()[0]
+    if programs:
+        losses.add("programs-as-work", None, example, programs)
     unset, example = database.execute(_UNSET, {"gpu_events": gpu_events}).fetchall()[0]
     if unset:
         losses.add("unset-launch-values", None, example, unset)

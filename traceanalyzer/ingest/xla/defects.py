@@ -67,11 +67,6 @@ KINDS = {
     ),
     "profiler-warning": ("note", "the profiler warned while recording; read it before trusting the numbers"),
     "profiler-error": ("loss", "the profiler reported an error while recording; data may be missing"),
-    "programs-as-work": (
-        "note",
-        "a TPU shows runs of programs and no operations: each run counts as work from its start to its end, so what "
-        "waits inside it counts as work, too; record operations as well",
-    ),
     "command-buffer": (
         "note",
         "kernels of a command buffer (CUDA graph) do not say which operation of the program they belong to; their "

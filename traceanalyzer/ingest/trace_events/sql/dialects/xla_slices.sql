@@ -26,3 +26,8 @@ FROM read_parquet($host) AS host
 JOIN process_names USING (pid)
 LEFT JOIN lane_names ON lane_names.pid = host.pid AND lane_names.tid = host.tid
 LEFT JOIN read_parquet($args) AS args USING (event_id);
+-- Where a TPU shows no operation, runs of programs are its work, too.
+INSERT INTO xla_slices
+SELECT * REPLACE ('XLA Ops' AS lane)
+FROM xla_slices
+WHERE on_tpu AND lane = 'XLA Modules' AND pid NOT IN (SELECT pid FROM xla_slices WHERE on_tpu AND lane = 'XLA Ops');
