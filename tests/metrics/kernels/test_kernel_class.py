@@ -50,6 +50,11 @@ NAMES = [
         "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, cutlass::bfloat16_t>>",
         ("attention", "bf16", "yes"),
     ),
+    # AMD's profilers end names as the file of the kernel does.
+    ("input_transpose_fusion_1.kd", ("copy", None, None)),
+    ("loop_convert_fusion.kd", ("elementwise", None, None)),
+    ("input_reduce_fusion.2.kd", ("reduce", None, None)),
+    ("_fwd_grouped_kernel_stage1.kd", ("attention", "unknown", "unknown")),
     # Libraries of quantized weights without a namespace: these are no kernels of the program's own.
     (
         "void kgemm_4bit_inference_naive<__nv_bfloat16, 128, 16>(int, int, int, __nv_bfloat16*, unsigned char*)",

@@ -31,10 +31,10 @@ FROM (
     ('class', 19, '^(?:void )?gemm_half_q_half', 'gemm', 'void gemm_half_q_half_kernel<4, true, false>(__half const*, unsigned int const*, unsigned int const*, unsigned int const*)'),
     -- A plain function with pointers is a program's own kernel, which no setting of a library changes.
     ('class', 25, '(?i)^(?:void )?\w*(?:gemm|gemv|conv|attention|attn)\w*(?:<\w+(?:, ?\w+){0,2}>)?\([^()]*\*[^()]*\)$', 'other', 'sgemm_naive(int, int, int, float, const float *, const float *, float, float *)'),
-    ('class', 26, '(?i)^\w*gemm_?(?:naive|simple|basic|shared|coalesc)\w*$|^(?:naive|simple|basic|my)_?\w*gemm\w*$', 'other', 'sgemm_naive'),
+    ('class', 26, '(?i)^\w*gemm_?(?:naive|simple|basic|shared|coalesc)\w*(\.kd)?$|^(?:naive|simple|basic|my)_?\w*gemm\w*(\.kd)?$', 'other', 'sgemm_naive'),
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|fwd_kvcache|\bpa_fwd|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 31, 'FlashAttn(Fwd|Bwd)|flash_attn_|merge_attn_states|^micro_sdpa', 'attention', 'void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>'),
-    ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?$', 'attention', '_fwd_grouped_kernel_stage1'),
+    ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?(\.kd)?$', 'attention', '_fwd_grouped_kernel_stage1'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
     ('class', 41, '(?i)soft_?max', 'softmax', 'void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>'),
     ('class', 50, '(?i)split_embedding|embedding_(bag|backward)', 'other', 'void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>'),
@@ -44,7 +44,7 @@ FROM (
     ('class', 80, '(?i)nchwToNhwc|nhwcToNchw|batched_transpose|transpose_(NCHW|CNHW)|CatArrayBatchedCopy|direct_copy_kernel|copy_kernel|copy_device_to_device|recat_copy|rocclr_copyBuffer|genericReformat', 'copy', 'void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>'),
     ('class', 81, '^void cpy_f|ShuffleInTensor3|SwapDimension[0-9]', 'copy', 'void tensorflow::functor::ShuffleInTensor3Simple<float, 2, 1, 0, false>(int, float const*)'),
     -- XLA names a fused kernel after its last operations.
-    ('class', 82, '^(loop|input|wrapped)_([a-z_]+_)?(transpose|copy|concatenate|slice|dynamic_slice|dynamic_update_slice)(_fusion)?([._][0-9]+)*$', 'copy', 'input_transpose_fusion.1'),
+    ('class', 82, '^(loop|input|wrapped)_([a-z_]+_)?(transpose|copy|concatenate|slice|dynamic_slice|dynamic_update_slice)(_fusion)?([._][0-9]+)*(\.kd)?$', 'copy', 'input_transpose_fusion.1'),
     ('class', 90, '(?i)splitk_?reduce|ReduceSplitK', 'reduce', 'void splitKreduce_kernel<float, float, float, float, true, false, false>(cublasSplitKParams<float>)'),
     ('class', 95, 'cask_cudnn|reduce_wgrad', 'other', 'void cask_cudnn_infer::computeOffsetsKernel<false, false>(cask_cudnn_infer::ComputeOffsetsParams)'),
     ('class', 100, '(?i)scudnn|cudnn_[a-z0-9]*cudnn|convolve|dgrad|wgrad|fprop|winograd|im2col|im2d2col|conv(2d|3d|olution)|conv_depthwise|gen_conv|grouped_conv|bwd_weight|igemm_(fwd|bwd|wrw)|[hsi][0-9]{3,}cudnn|miopen\w*conv|naive_conv|fft2d|gcgemm', 'conv', 'volta_scudnn_128x64_relu_medium_nn_v1'),
@@ -59,8 +59,8 @@ FROM (
     -- CUDA.jl: Julia's names follow the length of the name, as all mangled names do.
     ('class', 128, '^(_Z\d+)?(gpu_)?(broadcast_kernel|map_kernel|getindex_kernel|setindex_kernel|fill_kernel)', 'elementwise', 'gpu_broadcast_kernel_linear(CompilerMetadata<DynamicSize, DynamicCheck>)'),
     ('class', 129, '^(_Z\d+)?(partial_mapreduce_grid|big_mapreduce_kernel|partial_scan)', 'reduce', 'partial_mapreduce_grid(identity, add_sum, Float64)'),
-    ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*$', 'reduce', 'input_reduce_fusion'),
-    ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*$|^wrapped_[a-z_]+([._][0-9]+)*$|^fusion([._][0-9]+)*$', 'elementwise', 'loop_multiply_fusion'),
+    ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*(\.kd)?$', 'reduce', 'input_reduce_fusion'),
+    ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*(\.kd)?$|^wrapped_[a-z_]+([._][0-9]+)*(\.kd)?$|^fusion([._][0-9]+)*(\.kd)?$', 'elementwise', 'loop_multiply_fusion'),
     ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
     ('class', 150, '(?i)reduce_?kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
     -- Whether matmuls run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
