@@ -127,6 +127,24 @@ def _number(value: object, largest: int = _LARGEST) -> int | None:
 _LEAST = np.iinfo(np.int64).min  # as `integers` shows NULL
 
 
+def _are_in_order(pieces: list[tuple[Int, Int]]) -> bool:
+    """Return whether each work starts after the one before it."""
+    last = -1
+    for start, _ in pieces:
+        if int(start[0]) <= last or not (start[1:] > start[:-1]).all():
+            return False
+        last = int(start[-1])
+    return True
+
+
+def _sorted(pieces: list[tuple[Int, Int]]) -> tuple[Int, Int]:
+    """Return the starts and ends of pieces, which are emptied, by start."""
+    start, end = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    pieces.clear()
+    order = np.lexsort((end, start))
+    return start[order], end[order]
+
+
 class QueueTimes:
     """The times of work by queue, and the numbers of dispatches: what is asked of all work together."""
 
@@ -150,13 +168,15 @@ class QueueTimes:
         count, longest_ns = 0, 0
         while self._times:
             _, pieces = self._times.popitem()
-            start, end = (np.concatenate(column) for column in zip(*pieces, strict=True))
-            if not (start[1:] > start[:-1]).all():
-                order = np.lexsort((end, start))
-                start, end = start[order], end[order]
-            early = np.maximum.accumulate(end)[:-1] - start[1:]
-            count += int((early > 0).sum())
-            longest_ns = max(longest_ns, int(early.max(initial=0)))
+            # In order, pieces need not be joined: what runs longest so far is all that one hands to the next.
+            ordered = pieces if _are_in_order(pieces) else [_sorted(pieces)]
+            ended = int(ordered[0][0][0])
+            for start, end in ordered:
+                until = np.maximum.accumulate(np.append(ended, end))
+                early = (until[:-1] - start)[until[:-1] > start]
+                ended = int(until[-1])
+                count += len(early)
+                longest_ns = max(longest_ns, int(early.max(initial=0)))
         return count, longest_ns
 
     def repeated(self) -> int:

@@ -104,7 +104,8 @@ class RocpdRecording:
 
     def work(self) -> Iterator[pa.RecordBatch]:
         """Yield GPU work; see ProcessRecording."""
-        return work_of(self._tables, self._events, self._agents)
+        yield from work_of(self._tables, self._events, self._agents)
+        self._events.forget()
 
     def counters(self) -> CounterRows | None:
         """Return what hardware counters counted; see ProcessRecording."""

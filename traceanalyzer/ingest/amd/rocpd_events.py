@@ -238,6 +238,13 @@ class RocpdEvents:
         self._said = {key: pa.chunked_array(values, pa.string()).combine_chunks() for key, values in texts.said.items()}
         self._said_at = {key: Lookup(np.concatenate([_NOWHERE, *places])) for key, places in texts.places.items()}
 
+    def forget(self) -> None:
+        """Give up the memory of all events."""
+        self.count, self._lookup = 0, Lookup(_NOWHERE)
+        self._category = self._stack = _NOWHERE
+        self._said.clear()
+        self._said_at.clear()
+
     def places(self, ids: Column) -> Int:
         """Return where events lie; NONE for those that are unknown."""
         return self._lookup.find(ids)

@@ -306,6 +306,7 @@ class _TraceWriter:
                 self._report(0.5)
                 work = WorkWriter(self._connection, sink, recording, launches)
                 work.write()
+                launches.forget()  # what follows needs the memory
                 for table, rows in recording.others():
                     sink.append(table, host.with_threads(host.timed(rows)))
                 host.write_threads()

@@ -51,6 +51,10 @@ class Launches:
         """Make the calls ready to be found, and return how many share an id with an earlier one."""
         return sum(process.close() for process in self._processes.values())
 
+    def forget(self) -> None:
+        """Give up the memory of all calls."""
+        self._processes.clear()
+
     def find(self, scopes: Column, correlations: Column) -> list[Column]:
         """Return what LINKS says of the calls of some GPU work; NULL where there is none."""
         scope, correlation = _or_none(scopes), _or_none(correlations)
