@@ -61,6 +61,8 @@ FROM (
     ('class', 129, '^(_Z\d+)?(partial_mapreduce_grid|big_mapreduce_kernel|partial_scan)', 'reduce', 'partial_mapreduce_grid(identity, add_sum, Float64)'),
     ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*(\.kd)?$', 'reduce', 'input_reduce_fusion'),
     ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*(\.kd)?$|^wrapped_[a-z_]+([._][0-9]+)*(\.kd)?$|^fusion([._][0-9]+)*(\.kd)?$', 'elementwise', 'loop_multiply_fusion'),
+    -- Rows at places that an index gives: moved one by one, whatever else the name says.
+    ('class', 135, '(?i)_scatter_gather_|index(Select|Func|Add|Copy)\w*Index|vectorized_gather|indexing_backward|segment_(coo|csr|reduce)\w*kernel|\bscatter_(add_|max_)?kernel', 'gather', 'void at::native::_scatter_gather_elementwise_kernel<128, 8, at::native::_cuda_scatter_gather_internal_kernel<true, at::native::OpaqueType<4> > >'),
     ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
     ('class', 150, '(?i)reduce_?kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
     -- Whether matmuls run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
