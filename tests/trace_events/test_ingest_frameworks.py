@@ -49,6 +49,7 @@ host   onnxruntime   SequentialExecutor::Execute
 gpu    onnxruntime   void onnxruntime::cuda::_UnaryElementWise<float, float>(float const*, float*, int)
 gpu    cupy          cupy_copy__float32_float32
 gpu    numba         cudapy::__main__::add(Array<float, 1, C, mutable, aligned>)
+gpu    numba         _ZN6cudapy8__main__3addB2v1E5ArrayIfLi1E1C7mutable7alignedE
 gpu    openmp        nvkernel_add2s2_omp__F1L1959_25_
 gpu    openmp        __omp_offloading_fd02_2a0b1c_main_l32
 gpu    openmp        main$_omp_fn$0

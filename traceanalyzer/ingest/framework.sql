@@ -32,7 +32,7 @@ SELECT
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^trt_|\bnvinfer1?::|^__myl_|\bgenericReformat::')) THEN 'tensorrt'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^(loop|input)_\w*fusion(_\d+)?$')) THEN 'jax'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^cupy_|\bcupyx') OR place = 'host' AND regexp_matches(name, '(^|/)cupyx?/')) THEN 'cupy'
-        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bcudapy::')) THEN 'numba'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bcudapy::|^_ZN6cudapy')) THEN 'numba'
         -- nvc++ and nvfortran name what a directive became after its function and line, as do Clang and GCC.
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^nvkernel_|^__omp_offloading_|\$_omp_fn\$\d')) THEN 'openmp'
         WHEN bool_or(regexp_matches(name, '^__pgi_uacc_')
