@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from drawn_summaries import MS, capture, finding
+from report_schemas import junit_root, sarif_results
 
 from traceanalyzer.cli import main
 from traceanalyzer.comparison.comparing import compare
@@ -261,6 +262,50 @@ def test_diagnose_keeps_absolute_budgets(root: Path, tmp_path: Path, capsys: pyt
     assert "failed: step.max_ms: 46." in capsys.readouterr().err
     settings.write_text("[budgets]\nstep = { max_ms = 60 }\n", encoding="utf-8")
     assert main(command) == 0
+
+
+@pytest.mark.check
+def test_a_quiet_diagnosis_says_each_budget_and_each_finding_that_failed(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_folder = tmp_path / "project" / "run"
+    run_folder.mkdir(parents=True)
+    name = "rank0.json.gz"
+    (run_folder / name).write_bytes((root / "sample_traces" / "slow_loader" / name).read_bytes())
+    settings = tmp_path / "project" / "traceanalyzer.toml"
+    settings.write_text("[budgets]\nstep = { max_ms = 40 }\ncompute_share = { min = 0.1 }\n", encoding="utf-8")
+    command = ["diagnose", str(run_folder), "--store", str(tmp_path / "store"), "--budgets", "-q"]
+    outputs = {ending: tmp_path / f"report.{ending}" for ending in ("md", "xml", "sarif")}
+    also = ["--also", f"junit={outputs['xml']}", "--also", f"sarif={outputs['sarif']}"]
+    assert main([*command, "--fail-on", "high", "-o", str(outputs["md"]), *also]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert [line.split(":")[0] for line in printed.err.splitlines()] == ["failed on high or worse", "failed"]
+    assert "failed: step.max_ms: 46." in printed.err
+    cases = {case.attrib["name"]: case for case in junit_root(outputs["xml"].read_text("utf-8")).iter("testcase")}
+    assert cases["step.max_ms"].find("failure") is not None
+    assert cases["compute_share.min"].find("failure") is None
+    # A rule takes no step: only what a step must keep has its time.
+    assert float(cases["step.max_ms"].attrib["time"]) > 0.04
+    assert {case.attrib["time"] for name, case in cases.items() if "." not in name} == {"0"}
+    broken, *findings = sarif_results(outputs["sarif"].read_text("utf-8"))
+    assert broken["ruleId"] == "budget"
+    assert broken["message"]["text"].startswith("step.max_ms: 46.")
+    assert findings
+    assert all(item["message"]["text"].count("up to") <= 1 for item in findings)
+    assert main([*command, "-o", str(outputs["md"])]) == 1
+    assert capsys.readouterr().err.startswith("failed: step.max_ms: 46.")
+
+
+@pytest.mark.check
+def test_settings_that_are_not_used_are_named_where_a_quiet_command_needs_them(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "rank0.json.gz"
+    (tmp_path / name).write_bytes((root / "sample_traces" / "slow_loader" / name).read_bytes())
+    (tmp_path / "traceanalyzer.toml").write_text("[budgets]\nstep = { max_ms = 40 }\n", encoding="utf-8")
+    assert main(["diagnose", str(tmp_path), "--store", str(tmp_path / "store"), "--budgets", "-q"]) == 2
+    assert f"hint: --trust uses {tmp_path / 'traceanalyzer.toml'}" in capsys.readouterr().err
 
 
 def test_new_time_is_given_in_the_unit_of_the_budget() -> None:

@@ -119,10 +119,13 @@ def check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
 
     budgets = run.settings_file.read().budgets
     if not any(not budget.is_relative for budget in budgets):
+        unused = [visible(str(file)) for file in run.settings_file.ignored]
         raise TraceAnalyzerError(
             "no budget for a single run was found",
             run.settings_file.path or "--budgets",
-            "write [budgets] into a traceanalyzer.toml above the run: docs/comparison.md",
+            f"--trust uses {unused[0]}, which may be a stranger's"
+            if unused
+            else "write [budgets] into a traceanalyzer.toml above the run: docs/comparison.md",
         )
     return check_run(summarize(run, diagnosis), budgets)
 

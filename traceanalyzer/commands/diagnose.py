@@ -258,14 +258,12 @@ def _exit_code(diagnosis: Diagnosis, lacking: str | None, fail_on: str | None, g
         sys.stdout.flush()
         rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
         click.echo(f"failed on {fail_on} or worse: {visible(rules)}", err=True)
-        return EXIT_FINDING
-    if gate is None:
-        return 0
-    from traceanalyzer.commands.comparing import tell_gate
+    if gate is not None:
+        from traceanalyzer.commands.comparing import tell_gate
 
-    sys.stdout.flush()
-    tell_gate(gate)
-    return gate.exit_code()
+        sys.stdout.flush()
+        tell_gate(gate)
+    return EXIT_FINDING if reached else 0 if gate is None else gate.exit_code()
 
 
 def _assigned(text: str) -> tuple[str, str]:

@@ -28,11 +28,12 @@ MOST_ROWS = 12
 
 @dataclass(frozen=True)
 class Case:
-    """One test case; `failure` has a type, a message and a text, `skipped` a message."""
+    """One test case; `failure` has a type, a message and a text, `skipped` a message. What a step must keep has its time."""
 
     name: str
     failure: tuple[str, str, str] | None = None
     skipped: str | None = None
+    is_check: bool = False
 
 
 def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
@@ -78,10 +79,10 @@ def _case(check: Check, text: str, unsure: str | None) -> Case:
         kind = (
             "slower" if check.unit in ("verdict", "change") else "new-finding" if check.unit == "findings" else "budget"
         )
-        return Case(check.name, (kind, message, text))
+        return Case(check.name, (kind, message, text), is_check=True)
     if check.state in (UNSURE, NOT_JUDGED) and not (check.state == UNSURE and unsure == "pass"):
-        return Case(check.name, skipped=message)
-    return Case(check.name)
+        return Case(check.name, skipped=message, is_check=True)
+    return Case(check.name, is_check=True)
 
 
 def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> None:
@@ -91,7 +92,8 @@ def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> 
     # The schema has room for milliseconds in a suite, and for any text in a case.
     suite = ET.SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped, "time": f"{seconds:.3f}"})
     for case in cases:
-        attributes = {"name": _legal(case.name), "classname": name.replace(" ", "."), "time": f"{seconds:.9f}"}
+        attributes = {"name": _legal(case.name), "classname": name.replace(" ", ".")}
+        attributes["time"] = f"{seconds:.9f}" if case.is_check else "0"
         element = ET.SubElement(suite, "testcase", attributes)
         if case.failure is not None:
             kind, message, text = case.failure

@@ -10,12 +10,14 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from traceanalyzer.comparison.comparing import Diff
+from traceanalyzer.comparison.gate import FAILED, Check
 from traceanalyzer.comparison.verification import FindingChange
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.report.diff_blocks.headline import limit_words, measured_words
 from traceanalyzer.report.formats import Context
 from traceanalyzer.settings.settings import FILE_NAME
 from traceanalyzer.text.visible import write_json
-from traceanalyzer.text.words import gain
+from traceanalyzer.text.words import gain, percent
 from traceanalyzer.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -24,6 +26,7 @@ MOST_RESULTS = 5_000
 _LEVELS = {"blocker": "error", "critical": "error", "high": "error", "medium": "warning", "warning": "warning"}
 # A Python frame as the PyTorch profiler writes it: train.py(42): step
 _FRAME = re.compile(r"^(?P<file>[^<>\n]+\.py)\((?P<line>\d+)\): (?P<function>.+)$")
+_BUDGET = "budget"
 _BASELINE_STATES = {"new": "new", "gone": "absent"}
 
 
@@ -33,6 +36,10 @@ def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
     results = [_result(finding, root) for finding in diagnosis.findings]
     results += [_result(item, root) | {"suppressions": [{"kind": "external"}]} for item in diagnosis.suppressed]
     rules = {item.rule: _rule(item) for item in (*diagnosis.findings, *diagnosis.suppressed)}
+    broken = [check for check in (context.gate.checks if context.gate else ()) if check.state == FAILED]
+    if broken:
+        results = [_broken(check) for check in broken] + results
+        rules[_BUDGET] = {"id": _BUDGET, "shortDescription": {"text": "A budget of the project is exceeded"}}
     _write(results[:MOST_RESULTS], rules, stream)
 
 
@@ -82,7 +89,8 @@ def _result(finding: Finding, source_root: Path | None) -> dict[str, Any]:
     where["logicalLocations"] = [{"fullyQualifiedName": "/".join(names), "kind": "module"}]
     place = "run" if finding.trace is None else "rank" if finding.device is None else "device"
     key = (finding.rule, place, *((frame[0], frame[2]) if frame else ("", "")))
-    saving = f" Fixing it saves up to {gain(finding.saving_share)}." if finding.saving_share else ""
+    says_it = re.search(r"\bsaves? up to\b", finding.message)
+    saving = f" Fixing it saves up to {percent(finding.saving_share)}." if finding.saving_share and not says_it else ""
     return {
         "ruleId": finding.rule,
         "level": _LEVELS.get(finding.severity, "note"),
@@ -103,6 +111,16 @@ def _changed(item: FindingChange) -> dict[str, Any]:
         "baselineState": _BASELINE_STATES.get(item.state, "unchanged"),
         "partialFingerprints": {"finding/v1": _hash((item.rule, "", "", ""))},
         "properties": {"severity": item.severity, "state": item.state},
+    }
+
+
+def _broken(check: Check) -> dict[str, Any]:
+    return {
+        "ruleId": _BUDGET,
+        "level": "error",
+        "message": {"text": f"{check.name}: {measured_words(check)}, {limit_words(check)}."},
+        "locations": [_settings_file()],
+        "partialFingerprints": {"finding/v1": _hash((_BUDGET, check.name))},
     }
 
 
