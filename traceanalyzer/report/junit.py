@@ -28,7 +28,7 @@ MOST_ROWS = 12
 
 @dataclass(frozen=True)
 class Case:
-    """One test case; `failure` has a type, a message and a text, `skipped` a message. A check has the step as its time."""
+    """One test case; `failure` is type, message and text, `skipped` a reason. A check has the time of the step."""
 
     name: str
     failure: tuple[str, str, str] | None = None
