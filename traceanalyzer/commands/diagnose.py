@@ -72,12 +72,12 @@ def _opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @step_options
 @cluster_options
 @report_options(
-    formats.DIAGNOSIS_FORMATS,
     (
         "A report to read, the same as Markdown or as a page for a browser, everything as JSON (docs/json.md), or "
         "findings as JUnit or SARIF."
     ),
     "report",
+    formats.DIAGNOSIS_FORMATS,
 )
 @also_option(formats.DIAGNOSIS_FORMATS)
 @click.option(

@@ -61,12 +61,12 @@ class Percent(_FloatType):
     "--new", "more_new", type=RunPath(), multiple=True, metavar="RUN", help="One more capture of NEW; may be repeated."
 )
 @report_options(
-    formats.DIFF_FORMATS,
     (
         "A report to read, the same as Markdown or as a page for a browser, everything as JSON, or checks as JUnit and "
         "findings as SARIF."
     ),
     "report",
+    formats.DIFF_FORMATS,
 )
 @also_option(ALSO_FORMATS)
 @click.option(

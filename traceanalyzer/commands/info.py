@@ -9,14 +9,11 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
-from traceanalyzer.report import formats
-
-FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
 @several_run_options
-@report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
+@report_options("A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
 @click.option("--anonymous", is_flag=True, help="As JSON for a bug report: no names, paths, hosts or texts of files.")
 def info(options: RunOptions, layout: str | None, output: Path | None, anonymous: bool) -> None:
     """Show what was recorded, what is missing, and how far to trust it.
@@ -24,7 +21,7 @@ def info(options: RunOptions, layout: str | None, output: Path | None, anonymous
     Lists traces, ranks, devices, events, the share of GPU work that is linked to the host, defects, and metadata with
     secrets redacted.
     """
-    format_ = chosen_format(layout, output, FORMATS)
+    format_ = chosen_format(layout, output)
     if anonymous and (layout or output):
         raise click.UsageError("--anonymous writes JSON to standard output; it goes with neither --format nor --output")
     from traceanalyzer.report.inventory import take_inventory

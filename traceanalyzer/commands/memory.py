@@ -16,13 +16,12 @@ from traceanalyzer.text.words import counted
 
 _MIB = 2**20
 _LINES = 15
-FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
 @run_options
 @step_options
-@report_options(FORMATS, "For a run: a page to read, the same as Markdown, or the numbers as JSON.")
+@report_options("For a run: a page to read, the same as Markdown, or the numbers as JSON.")
 def memory(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Show the peak memory of a run, what was alive then, and what grows.
 
@@ -40,7 +39,7 @@ def memory(options: RunOptions, layout: str | None, output: Path | None) -> None
 
 
 def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> None:
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = formats.chosen(layout, output, formats.SCREEN_FORMATS)
     with opened(options) as (run, activity):
         from traceanalyzer.report.screens.memory import memory_of_run
 

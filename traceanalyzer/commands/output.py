@@ -198,7 +198,9 @@ def write_screen(screen: ModuleType, answer: Sequence[Any], format_: str, output
             formats.render(screen.sections(*answer, **shown), format_, stream)
 
 
-def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Callable[..., Any]:
+def report_options(
+    meaning: str, noun: str = "page", known: Sequence[str] = formats.SCREEN_FORMATS
+) -> Callable[..., Any]:
     """Return the options `--format`, with what the formats mean, and `-o`; `chosen_format` reads their values."""
     layout = click.option(
         "--format", "layout", type=click.Choice(known), show_default=formats.BY_SUFFIX.format(known[0]), help=meaning
@@ -207,7 +209,7 @@ def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Ca
     return lambda command: layout(output(command))
 
 
-def chosen_format(layout: str | None, output: Path | None, known: Sequence[str]) -> str:
+def chosen_format(layout: str | None, output: Path | None, known: Sequence[str] = formats.SCREEN_FORMATS) -> str:
     """Return the format that was asked for, else that of the file's suffix, else the first of the known ones.
 
     Raises TraceAnalyzerError where a page for a browser would fill a terminal.

@@ -23,8 +23,6 @@ from traceanalyzer.remote.location import Location
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import one_line, visible, visible_lines
 
-FORMATS = (*formats.RENDERERS, "json")
-
 
 @click.group()
 def config() -> None:
@@ -35,7 +33,7 @@ def config() -> None:
 @click.argument("run", type=RunPath(), default=".", required=False)
 @trust_option
 @device_option
-@report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
+@report_options("A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
 def show_settings(
     run: Path | Location, trust: bool, device: str | None, layout: str | None, output: Path | None
 ) -> None:
@@ -46,7 +44,7 @@ def show_settings(
     from traceanalyzer.report.screens import config as report
     from traceanalyzer.rules.rule_set.settings_in_force import settings_in_force
 
-    format_ = chosen_format(layout, output, FORMATS)
+    format_ = chosen_format(layout, output)
     found = settings_in_force(run, trust=trust, device=device)
     write_screen(report, (found,), format_, output)
 

@@ -86,7 +86,7 @@ HELP = """Statements end with ; and may span lines; Ctrl-C cancels one.
     metavar="SECONDS",
     help="End a query that takes longer.",
 )
-@report_options(FORMATS, "Format of the rows.", "rows")
+@report_options("Format of the rows.", "rows", FORMATS)
 def sql(
     options: RunOptions,
     query: str | None,

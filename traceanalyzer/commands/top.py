@@ -8,9 +8,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
-from traceanalyzer.report import formats
 
-FORMATS = (*formats.RENDERERS, "json")
 WHAT = ("kernels", "operators", "modules", "layers", "lines", "ranges", "collectives", "copies", "iterations")
 ORDERS = ("time", "idle", "host", "headroom", "flops", "memory")
 DEFAULT_ROWS = 20
@@ -51,7 +49,7 @@ class What(click.Choice[str]):
 @click.option(
     "--top", "limit", type=click.IntRange(min=1), default=DEFAULT_ROWS, show_default=True, metavar="N", help="Rows."
 )
-@report_options(FORMATS, "A page to read, the same as Markdown, or the numbers as JSON.")
+@report_options("A page to read, the same as Markdown, or the numbers as JSON.")
 def top(
     options: RunOptions,
     what: str,
@@ -68,7 +66,7 @@ def top(
     Ranges are what the program marked: record_function, NVTX, annotations of XLA. Times are sums over calls and ranks.
     The rows come from metrics that `sql` can query; the last line names theirs.
     """
-    format_ = chosen_format(layout, output, FORMATS)
+    format_ = chosen_format(layout, output)
     with opened(options) as (run, activity):
         from traceanalyzer.answers.top import top as largest
 

@@ -10,9 +10,6 @@ from traceanalyzer.commands.help import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report import formats
-
-FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
@@ -38,7 +35,8 @@ FORMATS = (*formats.RENDERERS, "json")
     help="Let each operator take its floor: the least time that the device's data sheet allows (operator_floors).",
 )
 @report_options(
-    FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.", "answer"
+    "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
+    "answer",
 )
 def whatif(
     options: RunOptions,
@@ -55,7 +53,7 @@ def whatif(
     """
     from traceanalyzer.attribution.replay.what_if import Change, causes_named, parse_faster, what_if
 
-    format_ = chosen_format(layout, output, FORMATS)
+    format_ = chosen_format(layout, output)
     if not (removed or faster or at_roof):
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, --faster gemm=2x, or --at-roof"

@@ -39,6 +39,8 @@ FOR_PROGRAMS = {
 DIFF_PAGES = {"html": "traceanalyzer.report.html.diff_page"}
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
 DIFF_FORMATS = DIAGNOSIS_FORMATS
+# Screens of other commands have blocks, and a function `write_json`.
+SCREEN_FORMATS = (*RENDERERS, "json")
 # The first line of a comparison in Markdown, by which a bot finds its comment.
 MARKDOWN_MARK = "<!-- traceanalyzer -->"
 # The format that the name of a file asks for.
