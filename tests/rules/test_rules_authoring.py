@@ -22,7 +22,8 @@ from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
 from traceanalyzer.rules.rule_file.model import Claims, Rule
 from traceanalyzer.rules.rule_file.new_rule import new_rule, rule_schema
-from traceanalyzer.rules.rule_set.loading import lint, load_rules, read_rules, rule_called
+from traceanalyzer.rules.rule_set.loading import load_rules, read_rules, rule_called
+from tracesim.rule_lint import lint
 from tracesim.rule_tests import RuleTestResult, run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}

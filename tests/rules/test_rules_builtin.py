@@ -11,7 +11,8 @@ from _pytest.mark import ParameterSet
 from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule, RuleTest
-from traceanalyzer.rules.rule_set.loading import lint, load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim.rule_lint import lint
 from tracesim.rule_tests import run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}

@@ -20,7 +20,8 @@ from traceanalyzer.rules.evaluation.removals import Removal
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import ABSTAINED, Rule, RuleFilesError
-from traceanalyzer.rules.rule_set.loading import lint, load_rules
+from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim.rule_lint import lint
 
 LOADER = {"steps": 6, "kernels": 60, "kernel_us": 60, "loader_us": 9000}
 RULES = load_rules()

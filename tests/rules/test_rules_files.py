@@ -8,7 +8,8 @@ import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.rule_file.model import Mistake, RuleFilesError
-from traceanalyzer.rules.rule_set.loading import check_settings, lint, load_rules, read_rules
+from traceanalyzer.rules.rule_set.loading import check_settings, load_rules, read_rules
+from tracesim.rule_lint import lint
 
 GOOD = """\
 id: slow-loader

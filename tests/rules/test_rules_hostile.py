@@ -13,7 +13,7 @@ from test_rules_files import GOOD, write
 from traceanalyzer.rules.rule_file.document import MAX_DEPTH, MAX_FILE_BYTES
 from traceanalyzer.rules.rule_file.model import MAX_WIDTH, Mistake, template_fields
 from traceanalyzer.rules.rule_file.sql_text import words
-from traceanalyzer.rules.rule_set.loading import lint
+from tracesim.rule_lint import lint
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 

@@ -187,7 +187,7 @@ def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
 @_paths
 def lint_rules(paths: tuple[Path, ...]) -> None:
     """List every mistake in the rules of PATHS (by default the built-in ones)."""
-    from traceanalyzer.rules.rule_set.loading import lint
+    from tracesim.rule_lint import lint
 
     mistakes = lint(paths)
     for mistake in mistakes:

@@ -14,8 +14,7 @@ import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules import builtin_folder, rule_files
-from traceanalyzer.rules.rule_file.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
-from traceanalyzer.rules.rule_file.sql_text import code, unit_mistakes
+from traceanalyzer.rules.rule_file.model import Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import kept_in_cache
 from traceanalyzer.store.writing import read_own
@@ -42,7 +41,7 @@ def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     extra, extra_mistakes = _parse(paths)
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
-    # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
+    # What ships is bound by `rules lint` and the tests; here that would cost every diagnosis half a second.
     found = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *_bound(extra)]
     if found:
         raise RuleFilesError(tuple(found))
@@ -74,14 +73,11 @@ def rule_called(rule_id: str, rules: Sequence[Rule]) -> Rule:
     raise TraceAnalyzerError("no such rule", rule_id, suggestion(rule_id, known, ALL_RULES))
 
 
-def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
-    """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
+def rules_with_mistakes(paths: Sequence[Path] = ()) -> tuple[list[Rule], list[Mistake]]:
+    """Return the rules in `paths` (default: the built-in ones), and every mistake for which they cannot be used."""
     rules, mistakes = _parse(paths or [builtin_folder()])
     known, _ = _builtin(tests=True)
-    mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *_bound(rules)]
-    for rule in rules:
-        mistakes += [*_unused_params(rule), *_missing_tests(rule), *_wrong_workloads(rule), *unit_mistakes(rule)]
-    return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
+    return rules, [*mistakes, *_doubles(rules), *_unknown_relatives([*known, *rules]), *_bound(rules)]
 
 
 def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) -> dict[str, dict[str, ParamValue]]:
@@ -207,43 +203,3 @@ def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
         for name in names
         if name not in ids
     ]
-
-
-def _unused_params(rule: Rule) -> list[Mistake]:
-    if not rule.when or not rule.message:
-        # What is missing may be where it is to be used.
-        return []
-    sql = code(rule.sql)
-    used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
-    return [
-        rule.mistake(f"params.{name}", f"the parameter '{name}' is not used", "delete it, or use it")
-        for name in rule.params
-        if name not in used
-    ]
-
-
-def _missing_tests(rule: Rule) -> list[Mistake]:
-    states = [test.expect["state"] for test in rule.tests]
-    if len(states) < sum(key.startswith("tests.") and key.count(".") == 1 for key in rule.lines) or not states:
-        # The key is missing, or some could not be read.
-        return []
-    wanted = [state for state in STATES if state != "abstained" or rule.abstain or rule.requires]
-    return [
-        rule.mistake("tests", f"no test expects '{state}'", "the silent cases matter most")
-        for state in wanted
-        if state not in states
-    ]
-
-
-def _wrong_workloads(rule: Rule) -> list[Mistake]:
-    from tracesim.scenario.ranks import scenarios_of_ranks
-    from tracesim.scenario.scenario import parse_scenario
-
-    mistakes = []
-    for test in rule.tests:
-        try:
-            for scenario in scenarios_of_ranks(test.sim or {}):
-                parse_scenario(scenario)
-        except TraceAnalyzerError as error:
-            mistakes.append(Mistake(rule.path, test.line, f"sim: {error.what}", error.hint))
-    return mistakes
