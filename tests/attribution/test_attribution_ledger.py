@@ -412,6 +412,39 @@ def test_host_that_waits_while_a_long_copy_runs_waits_for_the_copy(kind: str, ca
     assert drawn.ledger() == ["100-101 host.sync", f"101-601 dev.{kind}", "601-618 host.sync"]
 
 
+def polling(asked: str, call: str) -> list[str]:
+    """Return the ledger of a host that asks at some times whether a copy is done, which ends at 601."""
+    polls = "\n".join(f"{at} 0 runtime {call} {at} {int(at) + 2}" for at in asked.split())
+    drawn = Drawn.of(
+        f"""
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     5
+        3  0      runtime  cudaMemcpyAsync  6     9
+        {polls}
+        2  0      runtime  cudaLaunchKernel 610   615
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      h2d    101   601 3
+        91 7      kernel 618   700 2
+        """,
+    )
+    return drawn.ledger()
+
+
+@pytest.mark.parametrize("call", ["cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "hipEventQuery"])
+def test_host_that_asks_until_a_copy_is_done_waits_for_the_copy(call: str) -> None:
+    # host   L.C q..q..q..q..q..q..q.L
+    # gpu      [ 90 ][=== copy ===]....[ 91 ]
+    assert "101-601 dev.h2d" in polling("20 120 220 320 420 520 602", call)
+
+
+@pytest.mark.parametrize("asked", ["20 120", "20 40 60 80", "603 604 605 606 607 608"])
+def test_host_that_asks_rarely_or_stops_asking_before_the_copy_is_done_does_not_wait(asked: str) -> None:
+    assert "101-601 dev.h2d" not in polling(asked, "cudaEventQuery")
+
+
 def test_host_that_waits_while_a_short_copy_runs_reads_a_value() -> None:
     drawn = Drawn.of(
         """

@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named
-from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
+from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
 from traceanalyzer.attribution.host.queues import find_batch_fetches, find_full_queue
 from traceanalyzer.attribution.ledger.dependencies import find_dependencies
 from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching_collectives import CommWaits
-from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
+from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, split_blocking_launches, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.replay.events import ReplayEvents, build_replay_events
 from traceanalyzer.attribution.steps.steps import (

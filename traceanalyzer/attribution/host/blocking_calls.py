@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.columns import CODE, HOST_CODE, MESSAGE, NO_ROW, SYNC_CODE, TRANSFER, Codes, Flags, Ints
+from traceanalyzer.attribution.columns import HOST_CODE, NO_ROW, SYNC_CODE, Codes, Flags, Ints
 from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.records.host_slices import HostSlices, RecordedWaits, RowsById
@@ -31,6 +31,9 @@ STAGED_SHARE = 0.5
 UNKNOWN_WAIT_NS = 50_000
 # A call returns at most this long after the op that it waited for, or, by clocks that differ a little, before it ends.
 RETURN_MAX_NS = 20_000
+# A program that asks again within this whether work is done does nothing else.
+POLL_MAX_NS = 1_000_000
+_LEAST_POLLS = 3
 # A call returns this long after the op that it waited for.
 RETURN_NS = 4_000
 
@@ -53,6 +56,7 @@ WHERE s.trace_id = $trace_id
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
 _OF_STREAM = re.compile(r"StreamSynchronize|QueueFinish|QueueSynchronize|CommandListHostSynchronize")
 _OF_EVENT = re.compile(r"EventSynchronize|Events?Wait$|(Event|Fence)HostSynchronize")
+_POLL = re.compile(r"^(cuda|cu|hip)(Event|Stream)Query(_|$)")
 _SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")
 # Nsight Systems appends the version of the call.
 _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
@@ -61,7 +65,7 @@ _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
 class BlockingCalls(Struct, frozen=True):
     """Calls that wait for a device, in the order of their rows."""
 
-    row: Ints  # of host_slices
+    row: Ints  # of host_slices; of calls that ask again and again, the first
     thread: Ints
     start: Ints  # of a launch that waits: when the launch itself was done
     end: Ints
@@ -157,6 +161,38 @@ def _blocking_launches(slices: HostSlices, devices: list[DeviceOps]) -> _Blockin
     return _BlockingLaunches(row[known], start[known], stream[known])
 
 
+class _Polls(Struct, frozen=True):
+    """Calls that ask again and again whether work is done, until it is: the first of each, and the end of the last."""
+
+    row: Ints
+    end: Ints
+
+
+def _polls(slices: HostSlices, devices: list[DeviceOps]) -> _Polls:
+    asks = slices.flags([bool(_POLL.search(name)) for name in slices.names])
+    if np.count_nonzero(asks) < _LEAST_POLLS:
+        return _Polls(*(np.zeros(0, np.int64),) * 2)
+    acts = [is_api(category) or category == "cpu_op" for category in slices.categories]
+    rows = np.flatnonzero(slices.flags(acts))
+    same = (np.diff(slices.thread[rows]) == 0) & (slices.start[rows[1:]] - slices.end[rows[:-1]] <= POLL_MAX_NS)
+    goes_on = np.append(False, asks[rows[1:]] & asks[rows[:-1]] & same)
+    first = np.flatnonzero(asks[rows] & ~goes_on)
+    last = np.append(first[1:], len(rows)) - 1
+    count = np.add.reduceat(asks[rows].astype(np.int64), first)
+    last = first + np.minimum(last - first, count - 1)
+    begin, end = slices.start[rows[first]], slices.end[rows[last]]
+    found = (count >= _LEAST_POLLS) & (end - begin > UNKNOWN_WAIT_NS)
+    # What was asked for was not done when the call before the last one began; a call may contain the driver's.
+    open_until = slices.start[rows[np.maximum(last - 2, 0)]]
+    done = np.zeros(len(first), np.bool_)
+    for ops in devices:
+        ends = np.sort(ops.end)
+        at = np.searchsorted(ends, end + CLOCK_ERROR_NS, side="right") - 1
+        done |= (at >= 0) & (ends[at] >= open_until) if len(ends) else False
+    found &= done
+    return _Polls(rows[first[found]], end[found])
+
+
 def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """Return the stream that each call waited for, and the time up to which it waited for launches there."""
     rows = con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall()
@@ -212,38 +248,45 @@ def find_blocking_calls(
     names = zip(slices.categories, slices.names, strict=True)
     causes = np.asarray([_cause_of_wait(c, n) for c, n in names], np.int64)[slices.name_code]
     syncs = np.flatnonzero(causes != NO_ROW)
+    polls = _polls(slices, devices)
     # A call of the runtime that waits may contain the driver's: the inner one is where the thread is.
     parents = slices.parent[syncs]
     syncs = syncs[~np.isin(syncs, parents[(parents != NO_ROW) & (causes[parents] == causes[syncs])])]
     copies, launches = _blocking_copies(slices, syncs, devices), _blocking_launches(slices, devices)
     syncs = syncs[~np.isin(syncs, copies.row)]
-    row = np.concatenate([syncs, copies.row, launches.row])
+    row = np.concatenate([syncs, copies.row, launches.row, polls.row])
     order = np.argsort(row, kind="stable")
     sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
     unknown = slices.flags([bool(_OF_STREAM.search(name)) for name in slices.names])[syncs] & (sync_stream == NO_ROW)
     sync_stream[unknown] = _streams_of_copies(slices, syncs[unknown], devices)
-    of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
+    of_event = slices.flags([bool(_OF_EVENT.search(name) or _POLL.search(name)) for name in slices.names])
 
-    def joined(of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int) -> Ints:
-        parts = ((of_syncs, len(syncs)), (of_copies, len(copies.row)), (of_launches, len(launches.row)))
+    def joined(
+        of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int, of_polls: Ints | int
+    ) -> Ints:
+        values = (of_syncs, of_copies, of_launches, of_polls)
+        parts = zip(values, map(len, (syncs, copies.row, launches.row, polls.row)), strict=True)
         return np.concatenate([np.broadcast_to(np.asarray(part, np.int64), count) for part, count in parts])[order]
 
     calls = BlockingCalls(
         row=row[order],
         thread=slices.thread[row[order]],
-        start=joined(slices.start[syncs], slices.start[copies.row], launches.start),
-        end=slices.end[row[order]],
-        least=joined(np.where(causes[syncs] == _ALLOC, 0, _shortest_of_name(slices, syncs)), API_MIN_NS, 0),
-        kept=joined(0, API_MIN_NS, 0),
+        start=joined(slices.start[syncs], slices.start[copies.row], launches.start, slices.start[polls.row]),
+        end=joined(slices.end[syncs], slices.end[copies.row], slices.end[launches.row], polls.end),
+        least=joined(np.where(causes[syncs] == _ALLOC, 0, _shortest_of_name(slices, syncs)), API_MIN_NS, 0, 0),
+        kept=joined(0, API_MIN_NS, 0, 0),
         release=joined(
-            slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row]), slices.end[launches.row]
+            slices.end[syncs],
+            np.minimum(copies.copy_start, slices.end[copies.row]),
+            slices.end[launches.row],
+            polls.end,
         ),
-        cause=joined(causes[syncs], copies.cause, SYNC_CODE).astype(np.int8),
-        stream=joined(sync_stream, NO_ROW, launches.stream),
-        until=joined(sync_until, slices.start[copies.row], launches.start),
+        cause=joined(causes[syncs], copies.cause, SYNC_CODE, SYNC_CODE).astype(np.int8),
+        stream=joined(sync_stream, NO_ROW, launches.stream, NO_ROW),
+        until=joined(sync_until, slices.start[copies.row], launches.start, slices.start[polls.row]),
         of_event=of_event[row[order]],
-        copy_op=joined(NO_ROW, copies.op_id, NO_ROW),
-        copy_device=joined(NO_ROW, copies.device, NO_ROW),
+        copy_op=joined(NO_ROW, copies.op_id, NO_ROW, NO_ROW),
+        copy_device=joined(NO_ROW, copies.device, NO_ROW, NO_ROW),
     )
     return replace(calls, cause=_with_their_copies(calls), stream=_streams_waited_for(slices, calls, devices))
 
@@ -347,44 +390,3 @@ def device_waits_of(calls: BlockingCalls, ops: DeviceOps, target: Ints, stream_b
     waited = calls.release - calls.start - calls.least
     real = (busy_until > calls.start + CLOCK_ERROR_NS) & ~calls.frees
     return np.where(real, np.maximum(0, waited), 0)
-
-
-# Fewer launches may all have met an idle device.
-MIN_LAUNCHES = 200
-# A call may take longer than a short kernel, and end after it without waiting for it.
-MIN_TELLING_NS = 5_000
-# In real traces without blocking launches it is less than one launch in ten, and mostly none.
-MIN_BLOCKING_SHARE = 0.9
-# From the end of a launch call that does not wait to the start of its kernel on an idle device: 1.6 to 1.8 us in most
-# real traces of NVIDIA's devices. Where it is longer, the launch seems to cost more and the wait less than they do.
-LATENCY_NS = 2_000
-_COMM = (CODE[TRANSFER], CODE[MESSAGE])
-
-
-def split_blocking_launches(ops: DeviceOps) -> DeviceOps:
-    """Return ops with the launch ends of launches that do not wait, if all launches wait for their kernels."""
-    blocked = _blocked(ops)
-    if not len(blocked):
-        return ops
-    launched = ops.launch_start[blocked]
-    # An idle device starts a kernel as soon as it is launched.
-    cost = ops.start[blocked] - LATENCY_NS - launched
-    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(ops.end)[:-1]])[blocked]
-    idle = busy_until <= launched
-    usual = int(np.median(cost[idle] if idle.any() else cost))
-    cost = np.where(idle, cost, np.minimum(cost, usual))
-    launch_end = ops.launch_end.copy()
-    launch_end[blocked] = np.minimum(launched + np.maximum(cost, 1), ops.launch_end[blocked])
-    return replace(ops, launch_end=launch_end)
-
-
-def _blocked(ops: DeviceOps) -> Ints:
-    """Return the kernels that their launches waited for; none unless nearly all launches of kernels wait."""
-    kernels = np.flatnonzero(ops.linked & ~ops.opaque & (ops.compute | np.isin(ops.producer, _COMM)))
-    _, launch, count = np.unique(ops.launch_id[kernels], return_inverse=True, return_counts=True)
-    alone = kernels[count[launch] == 1]
-    waits: Flags = ops.launch_return[alone] >= ops.end[alone] - CLOCK_ERROR_NS
-    telling: Flags = ops.end[alone] - ops.start[alone] >= MIN_TELLING_NS
-    is_mode = int(telling.sum()) >= MIN_LAUNCHES and float(waits[telling].mean()) >= MIN_BLOCKING_SHARE
-    awaited: Ints = alone[waits & is_mode]
-    return awaited
