@@ -245,6 +245,13 @@ def test_the_command_line_wins_over_the_file_and_both_are_told() -> None:
     }
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-nan"])
+def test_a_number_of_the_file_that_is_none_is_an_error(number: str, tmp_path: Path) -> None:
+    project = settings(tmp_path, f"[rules.dataloader-bound]\nparams = {{min_share = {number}}}")
+    with pytest.raises(TraceAnalyzerError, match="is no float"):
+        diagnosed(project)
+
+
 @pytest.mark.check
 def test_a_suppressed_finding_keeps_its_time_and_leaves_the_order_of_fixes() -> None:
     diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", FAR),)))

@@ -428,6 +428,13 @@ def test_the_store_of_a_comparison_serves_a_single_run_too(run_folder: Path, tmp
     assert op_count(run_folder, store) == (3, False)
 
 
+@pytest.mark.check
+def test_the_store_of_a_summary_serves_a_single_run_too(run_folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert main(["baseline", "write", str(tmp_path / "base.json"), str(run_folder), "--store", str(store)]) == 0
+    assert op_count(run_folder, store) == (3, False)
+
+
 def test_the_store_of_a_comparison_is_never_a_folder_with_other_files(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "store" / "own").mkdir(parents=True)
     opening = RunOptions(RunRequest(inputs=(), store=tmp_path / "store", jobs=1, with_settings=False), quiet=True)
