@@ -207,6 +207,73 @@ def acting_in_a_simulator() -> TorchProgram:
     return program
 
 
+def searching_for_algorithms() -> TorchProgram:
+    """cuDNN tries its algorithms in the first call for each shape, each in memory of its own."""
+    program = TorchProgram(RTX_3090)
+    for iteration in range(3):
+        for _ in range(30):
+            with program.op("aten::cudnn_convolution"):
+                for tried in range(5 * (iteration == 0)):
+                    program.call("cudaMalloc", 350)
+                    program.launch(f"cudnn_ampere_fp16_conv2d_{tried}", 900)
+                    program.call("cudaEventSynchronize", 4, waits=True)
+                    program.host(6_000)
+                    program.call("cudaFree", 400, waits=True)
+                program.launch("cudnn_ampere_fp16_conv2d_2", 1_500, 512)
+        for _ in range(30):
+            program.run("aten::addmm", GEMM, 900, 512)
+    return program
+
+
+def copying_at_the_speed_of_the_link() -> TorchProgram:
+    """Copies follow each other on a stream of their own, and take longer than the kernels beside them."""
+    program = TorchProgram(RTX_3090)
+    for _ in range(12):
+        with program.op("aten::copy_"):
+            program.copy("HtoD", 268_435_456, 11_000, pinned=True)
+        program.after(13, 7)
+        for _ in range(12):
+            program.run("aten::mm", GEMM, 500, 512, stream=13)
+    return program
+
+
+def timing_one_operator() -> TorchProgram:
+    program = TorchProgram(A100)
+    for _ in range(1_000):
+        program.run("aten::add", MUL, 2.4, 64)
+    program.synchronize()
+    return program
+
+
+def evaluating_with_metrics() -> TorchProgram:
+    """Each metric asks for the size of a result, which empties the queue, before it reads values that are there."""
+    program = TorchProgram(RTX_3090, op_us=8)
+    for _ in range(50):
+        for _ in range(20):
+            program.run("aten::cudnn_convolution", "ampere_h16816cudnn_256x64_ldg8_relu_exp_small_nhwc_tn_v1", 110, 512)
+        for _ in range(3):
+            with program.op("aten::_unique2"):
+                program.launch(SELECT, 5, 8)
+                program.copy("DtoH", 8, 1.3, waits=True)
+            program.item()
+            program.host(120)
+        program.item()
+    return program
+
+
+def decoding_after_an_encoder() -> TorchProgram:
+    """The first read of a decoder waits for the whole encoder; what follows waits for the host."""
+    program = TorchProgram(T4, op_us=9)
+    for _ in range(60):
+        program.run("aten::linear", "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", 480, 320)
+    for _ in range(80):
+        for _ in range(24):
+            program.run("aten::linear", "void gemvNSP_kernel<__half, __half, __half, float, 1, 32, 4, 1024>(P)", 6, 24)
+            program.run("aten::gelu", MUL, 2, 24)
+        program.item()
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "a simulator on the host": lambda: (acting_in_a_simulator(), "host-stalls", "with_stack", "total += value"),
@@ -235,6 +302,31 @@ CASES: dict[str, Callable[[], Case]] = {
         "tensor-cores-unused",
         "GradScaler",
         "y = model(x)",
+    ),
+    "a search for algorithms": lambda: (
+        searching_for_algorithms(),
+        "startup-cost",
+        "the longest in aten::cudnn_convolution",
+        "with_stack",
+    ),
+    "copies that fill the link": lambda: (
+        copying_at_the_speed_of_the_link(),
+        "h2d-exposed",
+        "Copying less saves up to",
+        "two batches ahead",
+    ),
+    "a loop over one operator": lambda: (timing_one_operator(), "launch-bound", "measured_call()", "reduce-overhead"),
+    "metrics that ask for sizes": lambda: (
+        evaluating_with_metrics(),
+        "sync-dynamic-shape",
+        "mostly aten::_unique2",
+        "total += value",
+    ),
+    "a decoder after an encoder": lambda: (
+        decoding_after_an_encoder(),
+        "launch-bound",
+        "reduce-overhead",
+        "total += value",
     ),
     "weights of four bits": lambda: (decoding_in_four_bits(), "launch-bound", "reduce-overhead", "own kernel"),
 }
