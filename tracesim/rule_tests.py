@@ -40,6 +40,7 @@ from traceanalyzer.rules.rule_file.model import (
 )
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.schema import TableSchema, canonical_tables
+from tracesim import in_memory
 from tracesim.job import simulate_job
 
 # What a literal row means when it does not say: the first device of a run of one trace, from PyTorch's profiler.
@@ -61,7 +62,7 @@ def rule_workspace(
     sim: Mapping[str, Any] | None, tables: Mapping[str, Any], readers: Sequence[str]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Lend the one connection of all rule tests, locked as a rule finds it and filled as by `fill_fixture`."""
-    with engine.undone(_locked()) as con:
+    with in_memory.undone(_locked()) as con:
         fill_fixture(con, sim, tables, readers)
         yield con
 
@@ -94,10 +95,10 @@ def fill_fixture(
     }
     if replaced:
         canonical = {**canonical, **replaced}
-        derived = engine.derive(canonical)
+        derived = in_memory.derive(canonical)
     derived = {**derived, **_own_rows(tables)}
     asking = None if readers is None else (*readers, *tables, "traces", "windows")
-    engine.fill(con, canonical, derived, asking, tables.keys() - canonical_tables().keys())
+    in_memory.fill(con, canonical, derived, asking, tables.keys() - canonical_tables().keys())
     con.execute(BOUND_TABLE)
     for name, rows in tables.items():
         if name not in canonical_tables() and not name.startswith(_OWN):
@@ -123,7 +124,7 @@ def _simulated(sim: str | None) -> tuple[Mapping[str, pa.Table], Mapping[str, pa
     else:
         # Rules share workloads: the healthy run is in the tests of every one.
         canonical = simulated_tables(sim)
-    return canonical, engine.derive(canonical)
+    return canonical, in_memory.derive(canonical)
 
 
 def simulated_tables(sim: str) -> Mapping[str, pa.Table]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.query import engine
 from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks import trust_blocks
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
@@ -15,7 +14,7 @@ from traceanalyzer.report.renderers import markdown
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import EXPLANATION, FIRED, QUALITY, Rule, RuleTest, render
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 from tracesim.rule_tests import run_rule_test
 
 
@@ -51,7 +50,7 @@ def example_finding(rule: Rule, test: RuleTest, explained: list[Rule]) -> str:
     params = {f"{rule.id}.{name}": value for name, value in test.params.items()}
     asked = [rule, *explained]
     tables = simulate_job(test.sim or {}).canonical_tables()
-    with engine.connect_tables(tables, readers=readers(asked)) as connection:
+    with in_memory.connect_tables(tables, readers=readers(asked)) as connection:
         diagnosis = diagnose(connection, asked, params)
     findings = tuple(_shortened(finding) for finding in diagnosis.findings if _shows(finding, rule))
     if not findings:

@@ -6,8 +6,7 @@ import pytest
 from drawn_timeline import Drawn
 
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.query import engine
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 BLOCK = "host.memcpy_block"
 # The host could run ahead of the collector's pauses, were it not held by each step's copy and the wait behind it.
@@ -16,7 +15,7 @@ PAUSES = {"steps": 11, "kernels": 60, "h2d_mb": 14, "h2d_pinned": False, "gc_us"
 
 def test_without_a_blocking_copy_the_wait_behind_it_holds_nothing_up() -> None:
     run = simulate(PAUSES)
-    con = engine.connect_tables(run.canonical_tables())
+    con = in_memory.connect_tables(run.canonical_tables())
     ((window_ns, first, last),) = con.sql(
         "SELECT any_value(window_ns), min(step), max(step) FROM attribution.windows JOIN attribution.steps"
         " USING (trace_id, device) WHERE kept"

@@ -20,13 +20,14 @@ from traceanalyzer.attribution.host.host_timeline import Timeline, build_timelin
 from traceanalyzer.attribution.records.device_ops import load_device_ops
 from traceanalyzer.attribution.records.host_slices import load_host_slices
 from traceanalyzer.query import engine
+from tracesim import in_memory
 
 GPU_OP = "id stream kind start end launch\n900 7 kernel 70 80 -"
 
 
 def timeline(slices: str) -> Timeline:
     """Return the timeline of thread 0 of a text table of slices."""
-    with engine.undone(empty()) as con:
+    with in_memory.undone(empty()) as con:
         for name, rows in tables(slices, GPU_OP).items():
             con.register("incoming", rows)
             con.execute(f"INSERT INTO canonical.{name} BY NAME FROM incoming")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_timeline import Drawn
 
-from traceanalyzer.query import engine
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 HELD = "SELECT bucket, late_issue FROM attribution.ledger_rows WHERE bucket LIKE 'dev.%' AND dur_ns > 50000"
 ANY_LATE = "SELECT DISTINCT bucket FROM attribution.ledger_rows WHERE late_issue"
@@ -61,5 +60,5 @@ def test_time_that_the_host_owns_is_no_late_issue() -> None:
 @pytest.mark.parametrize(("loader_us", "late"), [(12_000, [("dev.h2d",)]), (0, [])])
 def test_a_batch_that_is_copied_after_a_slow_loader_is_late(loader_us: int, late: list[tuple[str]]) -> None:
     program = [{"next": {"us": loader_us}}, {"h2d": {"mb": 16}}, {"repeat": 60, "do": [{"kernel": {"us": 80}}]}]
-    con = engine.connect_tables(simulate({"steps": 6, "program": program}).canonical_tables())
+    con = in_memory.connect_tables(simulate({"steps": 6, "program": program}).canonical_tables())
     assert con.sql(f"{ANY_LATE} AND kept").fetchall() == late

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.query.engine import derive
+from tracesim.in_memory import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
 CALLS = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaDeviceSynchronize", "cudaMalloc")

@@ -18,8 +18,7 @@ from traceanalyzer.attribution.replay.all_ranks import JointScan
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.kernel import NO_LIMIT, ScanEvents
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
-from traceanalyzer.query import engine
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 pc: Any = pyarrow.compute
 LATE = {
@@ -56,7 +55,7 @@ def nothing(made: dict[str, pa.Table]) -> pa.Array[Any]:
 
 
 def members(made: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
-    return engine.connect_tables(made).sql(MEMBERS).fetchall()
+    return in_memory.connect_tables(made).sql(MEMBERS).fetchall()
 
 
 @pytest.mark.check
@@ -68,7 +67,7 @@ def test_what_each_rank_waits_is_what_the_simulator_let_it_wait() -> None:
 
 @pytest.mark.check
 def test_the_late_rank_is_named_where_it_costs_time() -> None:
-    con = engine.connect_tables(tables())
+    con = in_memory.connect_tables(tables())
     rows = con.sql(
         "SELECT trace_id, sum(dur_ns) > 10e6, any_value(blame_rank), count(DISTINCT blame_rank) FROM ledger_rows "
         "WHERE kept AND bucket = 'dev.straggler_wait' GROUP BY trace_id ORDER BY trace_id"
@@ -108,7 +107,7 @@ def test_ranks_that_did_different_things_are_not_matched() -> None:
 def test_without_one_rank_nothing_is_split_and_the_run_abstains() -> None:
     whole = tables()
     part = {name: table.filter(pc.less(table["trace_id"], 3)) for name, table in whole.items()}
-    con = engine.connect_tables(part)
+    con = in_memory.connect_tables(part)
     assert con.sql("SELECT DISTINCT present_count, expected_count, wait_ns FROM collective_members").fetchall() == [
         (3, 4, None)
     ]
@@ -119,7 +118,7 @@ def test_without_one_rank_nothing_is_split_and_the_run_abstains() -> None:
 def test_groups_of_the_same_name_and_other_ranks_are_different_groups() -> None:
     program = [{"kernel": {"us": 50}}, {"comm": {"us": 100, "group": "tp"}}]
     told = {"ranks": 4, "steps": 5, "groups": {"tp": [[0, 1], [2, 3]]}, "program": program}
-    con = engine.connect_tables(tables(told))
+    con = in_memory.connect_tables(tables(told))
     rows = con.sql(
         "SELECT group_key, list(DISTINCT trace_id ORDER BY trace_id) FROM collective_members GROUP BY 1 ORDER BY 1"
     )
@@ -131,7 +130,7 @@ PIPELINE = pipelined_job(6)
 
 def test_ends_of_a_message_belong_together_though_each_stage_numbers_its_own() -> None:
     job = simulate_job(PIPELINE)
-    con = engine.connect_tables(job.canonical_tables())
+    con = in_memory.connect_tables(job.canonical_tables())
     rows = con.sql("""
         SELECT match_id, list_sort(list(trace_id)), min(wait_ns), any_value(synchronises)
         FROM collective_members GROUP BY match_id
@@ -150,7 +149,7 @@ def test_what_a_stage_waits_for_a_message_is_what_the_simulator_let_it_wait() ->
 
 def test_messages_whose_peers_are_not_told_are_not_matched() -> None:
     made = without_peers_in_ranges(tables(PIPELINE))
-    con = engine.connect_tables(made | {"event_args": made["event_args"].slice(0, 0)})
+    con = in_memory.connect_tables(made | {"event_args": made["event_args"].slice(0, 0)})
     assert con.sql("SELECT count(*) FROM collective_members WHERE wait_ns IS NOT NULL").fetchall() == [(0,)]
     assert (Bounds.load(con).run_abstains() or "").startswith("unmatched-collectives")
 
@@ -221,14 +220,14 @@ def test_the_range_around_a_kernel_tells_messages_from_collectives(
 
 
 def test_one_rank_alone_is_bound_as_before() -> None:
-    con = engine.connect_tables(tables({"steps": 6, "kernels": 40, "loader_us": 9_000}))
+    con = in_memory.connect_tables(tables({"steps": 6, "kernels": 40, "loader_us": 9_000}))
     bounds = Bounds.load(con)
     assert saved(bounds, frozenset({"host.dataloader"})) == bounds.bound(0, 0, frozenset({"host.dataloader"}))
 
 
 @pytest.mark.check
 def test_more_removed_on_more_ranks_saves_no_less() -> None:
-    bounds = Bounds.load(engine.connect_tables(tables()))
+    bounds = Bounds.load(in_memory.connect_tables(tables()))
     loader = frozenset({"host.dataloader"})
     found = [saved(bounds, dict.fromkeys(ranks, loader)) for ranks in ((), (0,), (0, 3), range(4))]
     assert found[0] == found[1] == 0
@@ -238,7 +237,7 @@ def test_more_removed_on_more_ranks_saves_no_less() -> None:
 
 @pytest.mark.check
 def test_without_skew_all_ranks_are_as_fast_as_the_fastest() -> None:
-    bounds = Bounds.load(engine.connect_tables(tables()))
+    bounds = Bounds.load(in_memory.connect_tables(tables()))
     late = saved(bounds, {3: frozenset({"host.dataloader"})})
     assert saved(bounds, frozenset({"dev.straggler_wait"})) == pytest.approx(late, rel=0.02)
 
@@ -295,12 +294,12 @@ def test_clocks_and_order_of_traces_change_nothing() -> None:
         return con.sql("SELECT bucket, sum(dur_ns) FROM ledger_rows WHERE kept GROUP BY 1 ORDER BY 1").fetchall()
 
     same = tables({**LATE, "clock_offset_us": 0})
-    assert told(engine.connect_tables(tables())) == told(engine.connect_tables(same))
+    assert told(in_memory.connect_tables(tables())) == told(in_memory.connect_tables(same))
 
 
 @pytest.mark.check
 def test_the_metric_tells_each_collective_once() -> None:
-    con = engine.connect_tables(tables())
+    con = in_memory.connect_tables(tables())
     rows = con.sql(
         "SELECT collective_kind, group_key, present_count, expected_count, transfer_ns, last_rank, count(*) "
         "FROM collective_matches WHERE skew_ns > 1e6 GROUP BY ALL"
@@ -311,7 +310,7 @@ def test_the_metric_tells_each_collective_once() -> None:
 
 @pytest.mark.check
 def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
-    bounds = Bounds.load(engine.connect_tables(tables()))
+    bounds = Bounds.load(in_memory.connect_tables(tables()))
     causes = sorted(set().union(*(bounds.causes(*place) for place in bounds.places)))
     asked = [bounds.what_ifs(frozenset({cause})) for cause in causes]
     asked += [bounds.what_ifs({rank: frozenset(causes)}) for rank in range(4)]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.query import engine
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 COMPUTE, MEET = {"repeat": 20, "do": [{"kernel": {"us": 900}}]}, {"comm": {"us": 2_000}}
 ENDS: dict[str, list[dict[str, Any]]] = {
@@ -31,7 +30,7 @@ def job(ends: list[dict[str, Any]], faults: dict[str, Any]) -> Any:
         "program": [{"next": {"us": 1}}, COMPUTE, *ends],
         "faults": {"rank": 1, **faults},
     }
-    return engine.connect_tables(
+    return in_memory.connect_tables(
         simulate_job(scenario, 3).canonical_tables(), readers=("run_ledger ledger_rows windows",)
     )
 
@@ -59,6 +58,6 @@ def test_a_wait_of_the_host_for_a_transfer_that_no_kernel_needs_stays_a_synchron
     own = {"steps_marked": False}  # else the next step needs what this one reduced
     program = [{"repeat": 6, "do": [COMPUTE, *ENDS["device, needed by nothing"]]}]
     tables = simulate_job({"ranks": 2, "steps": 1, "program": program, **own}, 3).canonical_tables()
-    con = engine.connect_tables(tables, readers=("ledger_rows",))
+    con = in_memory.connect_tables(tables, readers=("ledger_rows",))
     buckets = dict(con.sql("SELECT bucket, sum(dur_ns) FROM ledger_rows GROUP BY bucket").fetchall())
     assert buckets.get("dev.comm_transfer", 0) < 0.1 * buckets["host.sync"]

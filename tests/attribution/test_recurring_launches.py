@@ -16,9 +16,8 @@ from tiers import examples
 from workloads.workloads import WORKLOADS
 
 from traceanalyzer.attribution.steps.recurring_launches import StretchHashes
-from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 pc: Any = pyarrow.compute
 WINDOWS = "SELECT step_source, step_count, step_mean_ns FROM windows"
@@ -38,15 +37,15 @@ def unmarked(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 )
 def test_steps_without_marks_are_the_marked_ones(workload: str) -> None:
     tables = simulate(WORKLOADS[workload], 3).canonical_tables()
-    ((_, count, mean_ns),) = engine.connect_tables(tables).sql(WINDOWS).fetchall()
-    assert engine.connect_tables(unmarked(tables)).sql(WINDOWS).fetchall() == [("launches", count, mean_ns)]
+    ((_, count, mean_ns),) = in_memory.connect_tables(tables).sql(WINDOWS).fetchall()
+    assert in_memory.connect_tables(unmarked(tables)).sql(WINDOWS).fetchall() == [("launches", count, mean_ns)]
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("workload", ["launch-bound inference", "decode ahead"])
 def test_inference_without_marks_has_no_steps(workload: str) -> None:
     tables = unmarked(simulate(WORKLOADS[workload], 3).canonical_tables())
-    assert engine.connect_tables(tables).sql(WINDOWS).fetchall() == [(None, 0, None)]
+    assert in_memory.connect_tables(tables).sql(WINDOWS).fetchall() == [(None, 0, None)]
 
 
 def program(rounds: list[str]) -> dict[str, pa.Table]:
@@ -68,7 +67,7 @@ def program(rounds: list[str]) -> dict[str, pa.Table]:
 
 
 def steps(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
-    return engine.connect_tables(tables).sql("SELECT op_count FROM attribution.steps ORDER BY step").fetchall()
+    return in_memory.connect_tables(tables).sql("SELECT op_count FROM attribution.steps ORDER BY step").fetchall()
 
 
 def test_a_loop_that_waits_for_the_device_has_a_step_a_round() -> None:

@@ -8,8 +8,7 @@ import pytest
 from bound_against_truth import attributed_job
 from workloads.workloads import JOBS, WORKLOADS
 
-from traceanalyzer.query import engine
-from tracesim import simulate, simulate_job
+from tracesim import in_memory, simulate, simulate_job
 
 TOTAL = "SELECT sum(dur_ns)::BIGINT FROM run_ledger"
 WINDOW = "SELECT max(window_ns) FROM windows"
@@ -19,7 +18,7 @@ OTHERS = [job for job in JOBS if job != "ranks: one late"]
 
 
 def told(scenario: dict[str, Any]) -> Any:
-    return engine.connect_tables(
+    return in_memory.connect_tables(
         simulate_job(scenario, 3).canonical_tables(), readers=("run_ledger host_cause_bounds",)
     )
 
@@ -66,7 +65,7 @@ def test_a_slow_stage_holds_the_whole_pipeline() -> None:
 
 
 def test_one_device_has_its_own_window() -> None:
-    con = engine.connect_tables(simulate(WORKLOADS["loader and item"], 3).canonical_tables())
+    con = in_memory.connect_tables(simulate(WORKLOADS["loader and item"], 3).canonical_tables())
     own = "SELECT bucket, sum(dur_ns)::BIGINT FROM ledger_rows WHERE kept GROUP BY bucket ORDER BY bucket"
     assert con.sql("SELECT bucket, dur_ns FROM run_ledger ORDER BY bucket").fetchall() == con.sql(own).fetchall()
 
@@ -76,7 +75,7 @@ def test_missing_ranks_are_said_and_nothing_is_made_up() -> None:
     tables = simulate_job(JOBS["ranks: one late"], 3).canonical_tables()
     less = {name: table.filter(table["trace_id"].to_numpy() < 3) for name, table in tables.items()}
     ((bucket, dur_ns, reason),) = (
-        engine.connect_tables(less).sql("SELECT bucket, dur_ns, abstains FROM run_ledger").fetchall()
+        in_memory.connect_tables(less).sql("SELECT bucket, dur_ns, abstains FROM run_ledger").fetchall()
     )
     assert (bucket, dur_ns) == (None, None)
     assert reason.startswith("missing-ranks: 3 of 4")

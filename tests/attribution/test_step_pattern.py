@@ -14,7 +14,7 @@ from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.finding import STORE_NAME
-from traceanalyzer.query import engine
+from tracesim import in_memory
 
 STEPS = "SELECT step_source, step_count FROM windows"
 
@@ -35,8 +35,8 @@ def epochs(epochs: int = 3, per_epoch: int = 4) -> tuple[str, str]:
 
 def test_a_pattern_wins_over_the_marks_of_the_profiler() -> None:
     drawn = tables(*epochs())
-    assert engine.connect_tables(drawn).sql(STEPS).fetchall() == [("ProfilerStep", 10)]
-    con = engine.connect_tables(drawn, AttributionOptions(step_pattern="^epoch"))
+    assert in_memory.connect_tables(drawn).sql(STEPS).fetchall() == [("ProfilerStep", 10)]
+    con = in_memory.connect_tables(drawn, AttributionOptions(step_pattern="^epoch"))
     assert con.sql(STEPS).fetchall() == [("annotation", 2)]
     assert con.sql("SELECT name, step FROM attribution.steps").fetchall() == [
         ("epoch 0", 0),
@@ -46,19 +46,19 @@ def test_a_pattern_wins_over_the_marks_of_the_profiler() -> None:
 
 
 def test_of_ranges_that_match_inside_each_other_the_outer_ones_count() -> None:
-    con = engine.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="epoch|ProfilerStep"))
+    con = in_memory.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="epoch|ProfilerStep"))
     assert con.sql(STEPS).fetchall() == [("annotation", 2)]
 
 
 def test_a_pattern_that_matches_nothing_is_an_error_that_names_what_recurs() -> None:
     with pytest.raises(TraceAnalyzerError, match="no annotation of the run matches 'iteration'") as caught:
-        engine.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="iteration"))
+        in_memory.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="iteration"))
     assert caught.value.hint == "what recurs here: epoch 0, ProfilerStep#0"
 
 
 def test_a_mistake_in_a_pattern_is_explained() -> None:
     with pytest.raises(TraceAnalyzerError, match="is no pattern"):
-        engine.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="(epoch"))
+        in_memory.connect_tables(tables(*epochs()), AttributionOptions(step_pattern="(epoch"))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from workloads.workloads import WORKLOADS
 
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import WhatIf
-from traceanalyzer.query import engine
 from traceanalyzer.schema import canonical_tables
+from tracesim import in_memory
 from tracesim.simulate import simulate
 
 
@@ -59,7 +59,7 @@ def test_bounds_abstain_where_launches_are_missing() -> None:
         "launch_id",
         [[launch if row % 3 else None for row, launch in enumerate(ops["launch_id"].to_pylist())]],
     )
-    con = engine.connect_tables(tables | {"gpu_ops": lost})
+    con = in_memory.connect_tables(tables | {"gpu_ops": lost})
     assert (Bounds.load(con).abstains(0, 0) or "").startswith("low-link-rate")
     assert con.sql("SELECT count(bound_ns), count(abstains) > 0 FROM host_cause_bounds").fetchall() == [(0, True)]
 
@@ -256,7 +256,7 @@ def with_grids(tables: dict[str, pa.Table], blocks: int, sm_count: int) -> dict[
     ids=["four full waves", "three waves and a fifth", "a tenth of a wave"],
 )
 def test_kernels_that_fill_the_device_do_not_run_at_once(blocks: int, least_left_us: float) -> None:
-    con = engine.connect_tables(with_grids(drawn_tables(*_WAITED_KERNELS), blocks, 40))
+    con = in_memory.connect_tables(with_grids(drawn_tables(*_WAITED_KERNELS), blocks, 40))
     bounds = Bounds.load(con)
     left_ns = bounds.devices[0, 0].window_ns - bounds.bound(0, 0, frozenset({"host.sync", "host.launch_api"}))
     assert left_ns >= least_left_us * 1_000
@@ -274,7 +274,7 @@ def test_copies_in_one_direction_do_not_run_at_once_on_several_streams() -> None
         ops.append(f"{call + 91} {n + 1} h2d {at + 5} {at + 45} {call + 1}")
         ops.append(f"{call + 92} {n + 1} kernel {at + 46} {at + 50} {call + 2}")
         ops.append(f"{call + 93} {n + 1} d2h {at + 51} {at + 104} {call + 3}")
-    bounds = Bounds.load(engine.connect_tables(drawn_tables("\n".join(slices), "\n".join(ops))))
+    bounds = Bounds.load(in_memory.connect_tables(drawn_tables("\n".join(slices), "\n".join(ops))))
     window_ns, sync = bounds.devices[0, 0].window_ns, frozenset({"host.sync"})
     assert window_ns - bounds.bound(0, 0, sync | {"dev.h2d"}) == 4 * 53_000
     assert window_ns - bounds.bound(0, 0, sync, {5 * n + 91: 35_000 for n in range(4)}) == 4 * 53_000

@@ -9,11 +9,10 @@ import duckdb
 import pytest
 
 from traceanalyzer.diagnosis import Finding
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 Program = list[dict[str, Any]]
 RULES = {rule.id: rule for rule in load_rules(tests=False)}
@@ -105,7 +104,7 @@ def test_the_bound_is_at_least_what_the_job_gains_without_the_fault(case: str) -
     rule, before, fault, after, how = CASES[case]
     scenario = {"steps": 9, "sync_events": True, **how}
     sick, sound = (
-        engine.connect_tables(simulate({**scenario, "program": program}, seed=1).canonical_tables())
+        in_memory.connect_tables(simulate({**scenario, "program": program}, seed=1).canonical_tables())
         for program in ([*before, *fault, *after], [*before, *after])
     )
     truth = 1 - window_ns(sound) / window_ns(sick)

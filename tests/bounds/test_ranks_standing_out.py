@@ -11,21 +11,20 @@ from report_diagnoses import many_ranks
 from workloads.wide_jobs import wide_job
 
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, StandsOut
-from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.rules.diagnosis.reporting import ledgers
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 MOST_LINES = 150
 RULES = load_rules(tests=False)
 
 
 def ranks_of(scenario: Any, seed: int = 1) -> tuple[RankSteps, ...]:
-    with engine.connect_tables(simulate_job({**scenario, "steps": 4}, seed).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job({**scenario, "steps": 4}, seed).canonical_tables()) as connection:
         return rank_steps(connection, ledgers(connection))
 
 
@@ -112,7 +111,7 @@ def test_a_wide_run_takes_no_more_lines_than_a_narrow_one(rank_count: int) -> No
 def test_both_culprits_among_64_ranks_are_named_by_the_default_report() -> None:
     def report(**culprits: int) -> str:
         tables = simulate_job(wide_job(64, jitter=0.03, **culprits), seed=1).canonical_tables()
-        with engine.connect_tables(tables, readers=readers(RULES)) as connection:
+        with in_memory.connect_tables(tables, readers=readers(RULES)) as connection:
             return shown(diagnose(connection, RULES, run_name="wide"))
 
     sick, healthy = report(late=17, slow=35), report()

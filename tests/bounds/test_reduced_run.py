@@ -25,7 +25,7 @@ from traceanalyzer.attribution.replay.device_bounds import RankScans, StoredScan
 from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.attribution.replay.sync_points import RankCalls, SyncPoints
 from traceanalyzer.query import engine
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 OF_RANKS = [name for name in JOBS if name.startswith("ranks: ")]
 WITHOUT_STEPS = {
@@ -46,7 +46,7 @@ JITTER = {**wide_job(4, late=1, slow=2, jitter=0.03, collectives=6), "steps": 3}
 
 
 def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
-    with engine.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
         return Bounds.load(connection)
 
 
@@ -134,7 +134,7 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
 @pytest.mark.check
 @pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
 def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: Any, tmp_path: Path) -> None:
-    with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert all(device.is_whole is (scenario is WITHOUT_STEPS) for device in held.devices.values())
         asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
@@ -160,7 +160,7 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: 
 @pytest.mark.check
 @pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
 def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenario: Any, tmp_path: Path) -> None:
-    with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert isinstance(stored.together, ReducedRun)
         hasty = replace(stored, together=replace(stored.together, rounds=1))
@@ -175,9 +175,9 @@ def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenar
 @pytest.mark.check
 def test_tables_of_ranks_are_the_same_when_they_are_written_rank_by_rank(tmp_path: Path) -> None:
     canonical = simulate_job(JITTER).canonical_tables()
-    with engine.connect_tables(canonical) as connection:
+    with in_memory.connect_tables(canonical) as connection:
         held = {name: connection.sql(f"FROM attribution.{name}").to_arrow_table() for name in engine.derived_tables()}
-    with engine.connect_tables(canonical) as connection:
+    with in_memory.connect_tables(canonical) as connection:
         connection.execute("DROP SCHEMA attribution CASCADE")
         left = engine.compute_derived(connection, folder=tmp_path)
         for name, table in held.items():

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from traceanalyzer.diagnosis import Finding
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate, simulate_job
+from tracesim import in_memory, simulate, simulate_job
 
 RULES = load_rules()
 SYNC: dict[str, Any] = {"steps": 14, "kernels": 100, "kernel_us": 80, "loader_us": 50, "item_per_step": 4}
@@ -29,7 +28,7 @@ RANKS = [1, pytest.param(3, marks=pytest.mark.check)]
 def findings(loader: str, ranks: int = 1) -> dict[str, Finding]:
     base = SYNC | LOADERS[loader]
     made = simulate(base, seed=1) if ranks == 1 else simulate_job({**base, "ranks": ranks, "comm_us": 500}, seed=1)
-    con = engine.connect_tables(made.canonical_tables(), readers=readers(RULES))
+    con = in_memory.connect_tables(made.canonical_tables(), readers=readers(RULES))
     return {finding.rule: finding for finding in diagnose(con, RULES).findings}
 
 

@@ -14,12 +14,11 @@ from workloads.workloads import JOBS
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.kernel import replay_alone
 from traceanalyzer.attribution.replay.scan import WhatIf
-from traceanalyzer.query import engine
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 
 def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
-    with engine.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
         return Bounds.load(connection)
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import WhatIf
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 pytestmark = pytest.mark.check
 
@@ -36,7 +35,7 @@ def program(seed: int, pause_us: float = 0) -> list[dict[str, Any]]:
 
 def job(ranks: int, parts: list[dict[str, Any]], **faults: Any) -> Iterator[duckdb.DuckDBPyConnection]:
     scenario = {"ranks": ranks, "steps": 1, "steps_marked": False, "program": parts, **faults}
-    with engine.connect_tables(simulate_job(scenario, 1).canonical_tables()) as connection:
+    with in_memory.connect_tables(simulate_job(scenario, 1).canonical_tables()) as connection:
         yield connection
 
 

@@ -22,9 +22,8 @@ from traceanalyzer.attribution.replay.what_if import (
 )
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
-from tracesim import simulate, simulate_job
+from tracesim import in_memory, simulate, simulate_job
 
 pc: Any = pyarrow.compute
 
@@ -33,7 +32,7 @@ SAMPLE = "sample_traces/slow_loader"
 
 
 def answer(change: Change, **scenario: Any) -> Answer:
-    return what_if(engine.connect_tables(simulate(LOADER_AND_ITEM | scenario).canonical_tables()), change)
+    return what_if(in_memory.connect_tables(simulate(LOADER_AND_ITEM | scenario).canonical_tables()), change)
 
 
 def test_parts_that_win_the_same_time_are_counted_once() -> None:
@@ -46,7 +45,7 @@ def test_parts_that_win_the_same_time_are_counted_once() -> None:
 @pytest.mark.check
 def test_faster_kernels_win_what_a_rerun_with_faster_kernels_wins() -> None:
     run = simulate(LOADER_AND_ITEM | {"loader_us": 200})
-    (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change((), (Faster("compute", 2),))).devices
+    (device,) = what_if(in_memory.connect_tables(run.canonical_tables()), Change((), (Faster("compute", 2),))).devices
     truth = run.true_saving_share(kernel_scale={"compute": 0.5}, first_step=1, last_step=6)
     assert (device.saved_ns or 0) / device.window_ns == pytest.approx(truth, abs=0.01)
 
@@ -58,7 +57,7 @@ BUSY = {"steps": 5, "kernels": 40, "kernel_us": 800, "device": "H100"}
 @pytest.mark.check
 def test_operators_at_their_roof_win_what_a_rerun_at_the_peak_rate_wins() -> None:
     run = simulate(BUSY)
-    (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change(at_roof=True)).devices
+    (device,) = what_if(in_memory.connect_tables(run.canonical_tables()), Change(at_roof=True)).devices
     truth = run.true_saving_share(kernel_scale={"gemm": 0.6}, first_step=1, last_step=4)
     assert 0.37 < truth < 0.4
     assert (device.saved_ns or 0) / device.window_ns == pytest.approx(truth, abs=0.005)
@@ -67,7 +66,7 @@ def test_operators_at_their_roof_win_what_a_rerun_at_the_peak_rate_wins() -> Non
 
 @pytest.mark.check
 def test_a_product_at_its_roof_takes_its_operations_over_the_peak_rate() -> None:
-    con = engine.connect_tables(simulate(BUSY).canonical_tables())
+    con = in_memory.connect_tables(simulate(BUSY).canonical_tables())
     ((op_id, m, dur_ns),) = con.sql("""
         SELECT ops.op_id, CAST(input_shapes ->> '$[0][0]' AS BIGINT), ops.dur_ns
         FROM gpu_ops AS ops
@@ -85,7 +84,7 @@ def test_a_product_at_its_roof_takes_its_operations_over_the_peak_rate() -> None
 @pytest.mark.check
 def test_the_answer_says_how_much_of_the_kernel_time_has_a_floor() -> None:
     tables = simulate(BUSY).canonical_tables()
-    (device,) = what_if(engine.connect_tables(tables), Change(at_roof=True)).devices
+    (device,) = what_if(in_memory.connect_tables(tables), Change(at_roof=True)).devices
     assert device.roof is not None
     kernels = tables["gpu_ops"].filter(pc.equal(tables["gpu_ops"]["kind"], "kernel"))
     products = kernels.filter(pc.match_substring(kernels["name"], "gemm"))
@@ -98,14 +97,14 @@ def test_the_answer_says_how_much_of_the_kernel_time_has_a_floor() -> None:
 @pytest.mark.check
 @pytest.mark.parametrize("recorded", [{"shapes": False}, {"device": {"like": "H100", "name": "NVIDIA X1"}}])
 def test_a_run_without_shapes_or_peaks_has_no_roof(recorded: dict[str, Any]) -> None:
-    con = engine.connect_tables(simulate(BUSY | recorded).canonical_tables())
+    con = in_memory.connect_tables(simulate(BUSY | recorded).canonical_tables())
     with pytest.raises(TraceAnalyzerError, match="no operator of the run has a floor") as caught:
         what_if(con, Change(at_roof=True))
     assert "record_shapes=True" in (caught.value.hint or "")
 
 
 def test_a_pattern_of_names_finds_the_kernels_of_that_name() -> None:
-    con = engine.connect_tables(simulate(LOADER_AND_ITEM | {"loader_us": 200}).canonical_tables())
+    con = in_memory.connect_tables(simulate(LOADER_AND_ITEM | {"loader_us": 200}).canonical_tables())
     ((name, kernel_class),) = con.sql("SELECT name, class FROM kernel_class_names LIMIT 1").fetchall()
     by_name = what_if(con, Change((), (Faster(name[:12].upper(), 2),)))
     by_class = what_if(con, Change((), (Faster(kernel_class, 2),)))
@@ -130,7 +129,7 @@ def test_what_the_run_does_not_hold_is_told_apart_from_what_is_worth_nothing() -
 
 
 def test_a_rank_that_the_run_does_not_hold_is_an_error_that_names_its_ranks() -> None:
-    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    con = in_memory.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     with pytest.raises(TraceAnalyzerError, match=r"'host.dataloader@7': the run has no rank 7") as caught:
         what_if(con, Change(("host.dataloader@7",)))
     assert caught.value.hint == "ranks here: 0, 1, 2"
@@ -138,7 +137,7 @@ def test_a_rank_that_the_run_does_not_hold_is_an_error_that_names_its_ranks() ->
 
 @pytest.mark.check
 def test_a_cause_that_only_another_rank_has_is_an_error_too() -> None:
-    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    con = in_memory.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     with pytest.raises(TraceAnalyzerError, match=r"'host.gc@1': rank 1 has no time of this cause"):
         what_if(con, Change(("host.gc@1",)))
 
@@ -147,7 +146,7 @@ def test_a_device_without_launches_has_no_answer_and_a_reason() -> None:
     tables = simulate(LOADER_AND_ITEM).canonical_tables()
     ops = tables["gpu_ops"]
     lost = ops.set_column(ops.schema.get_field_index("launch_id"), "launch_id", pa.nulls(ops.num_rows, pa.int64()))
-    (device,) = what_if(engine.connect_tables(tables | {"gpu_ops": lost}), Change(("host.sync",))).devices
+    (device,) = what_if(in_memory.connect_tables(tables | {"gpu_ops": lost}), Change(("host.sync",))).devices
     assert device.saved_ns is None
     assert [part.saved_ns for part in device.parts] == [None]
     assert (device.abstains or "").startswith("low-link-rate")
@@ -158,7 +157,7 @@ LATE_RANK = {"ranks": 3, "steps": 6, "kernels": 60, "comm_us": 500, "faults": {"
 
 @pytest.mark.check
 def test_one_late_rank_is_worth_the_same_to_all() -> None:
-    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    con = in_memory.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     told = what_if(con, Change(("host.dataloader@2", "host.dataloader@0")))
     assert told.run is not None
     assert told.run.meets
@@ -174,7 +173,7 @@ def test_one_late_rank_is_worth_the_same_to_all() -> None:
 def test_a_run_with_missing_ranks_is_answered_rank_by_rank() -> None:
     tables = simulate_job(LATE_RANK).canonical_tables()
     part = {name: table.filter(pc.less(table["trace_id"], 2)) for name, table in tables.items()}
-    told = what_if(engine.connect_tables(part), Change(("host.python",)))
+    told = what_if(in_memory.connect_tables(part), Change(("host.python",)))
     assert told.run is not None
     assert told.run.saved_ns is None
     assert (told.run.abstains or "").startswith("missing-ranks: 2 of 3")
@@ -281,7 +280,7 @@ def test_the_roof_of_a_real_trace_saves_no_more_than_its_headroom(
 def test_limits_that_hide_each_other_are_worth_little_alone_and_much_together(causes: tuple[str, ...]) -> None:
     # A step has 200 launches of 26 us on the host; on the device, 2.2 ms of kernels and a transfer of 3 ms.
     job = simulate_job({"ranks": 2, "steps": 6, "kernels": 200, "kernel_us": 10, "host_us": 20, "comm_us": 3000})
-    told = what_if(engine.connect_tables(job.canonical_tables()), Change(causes))
+    told = what_if(in_memory.connect_tables(job.canonical_tables()), Change(causes))
     truth = job.true_saving_share(causes)
     assert told.run is not None
     assert (told.run.saved_ns or 0) / told.run.window_ns == pytest.approx(truth, abs=0.01)

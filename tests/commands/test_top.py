@@ -14,10 +14,9 @@ from traceanalyzer.answers.top import TopAnswer, top
 from traceanalyzer.answers.top_questions import QUESTIONS
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query import engine
 from traceanalyzer.report.renderers import terminal
 from traceanalyzer.report.screens.top import sections
-from tracesim import simulate_job
+from tracesim import in_memory, simulate_job
 
 SAMPLE = "sample_traces/slow_loader"
 JOB = {"ranks": 2, "steps": 5, "kernels": 40, "comm_us": 300, "loader_us": 2_000, "item_per_step": 1}
@@ -36,7 +35,7 @@ op_id  kind    stream  start_ns  dur_ns  size_bytes  name
 @pytest.fixture(scope="module")
 def job() -> duckdb.DuckDBPyConnection:
     """A simulated job of two ranks with copies, collectives and steps."""
-    return engine.connect_tables(simulate_job(JOB).canonical_tables())
+    return in_memory.connect_tables(simulate_job(JOB).canonical_tables())
 
 
 def test_the_idle_time_before_a_kernel_is_the_gap_that_ends_with_it() -> None:

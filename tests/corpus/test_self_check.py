@@ -18,12 +18,11 @@ from self_check.bounding import shrinking
 from workloads.step_programs import data_parallel, kernels
 
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
-from tracesim import simulate, simulate_job
+from tracesim import in_memory, simulate, simulate_job
 
 SIMULATED: dict[str, dict[str, Any]] = {
     "loader or sync": {"steps": 6, "kernels": 60, "kernel_us": 80, "loader_us": 6000, "item_per_step": 1},
@@ -56,7 +55,7 @@ RULES = load_rules(tests=False)
 
 def connected(scenario: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """Return a connection over a simulated run, for the built-in rules."""
-    return engine.connect_tables(simulate_job(scenario).canonical_tables(), readers=readers(RULES))
+    return in_memory.connect_tables(simulate_job(scenario).canonical_tables(), readers=readers(RULES))
 
 
 @pytest.mark.check
@@ -88,13 +87,13 @@ def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, store_of: Cal
 def test_times_of_another_scale_have_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     # Thresholds are times too: with all of them a thousand times as long nothing else may know the unit.
     tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
-    told = invariance.shares(engine.connect_tables(tables))
+    told = invariance.shares(in_memory.connect_tables(tables))
     for name, module in list(sys.modules.items()):
         if name.startswith("traceanalyzer.attribution"):
             for constant, value in vars(module).items():
                 if constant.endswith("_NS") and isinstance(value, int):
                     monkeypatch.setattr(module, constant, 1000 * value)
-    scaled = invariance.shares(engine.connect_tables(changed_tables.scaled(tables, 1000)))
+    scaled = invariance.shares(in_memory.connect_tables(changed_tables.scaled(tables, 1000)))
     assert scaled.keys() == told.keys()
     # Whole nanoseconds are a thousand times finer now.
     assert {key: share for key, share in scaled.items() if share != pytest.approx(told[key], abs=1e-5)} == {}
@@ -102,7 +101,7 @@ def test_times_of_another_scale_have_the_same_shares(monkeypatch: pytest.MonkeyP
 
 def test_a_window_that_truly_grows_when_more_is_removed_is_let_pass() -> None:
     run = simulate(HIDDEN_LATER)
-    con = engine.connect_tables(run.canonical_tables())
+    con = in_memory.connect_tables(run.canonical_tables())
     ((first, last),) = con.execute("SELECT min(step), max(step) + 1 FROM attribution.steps WHERE kept").fetchall()
     less, more = ("host.launch_api",), ("host.launch_api", "dev.h2d")
     true_less, true_more = (run.true_saving(*causes, first_step=first, last_step=last) for causes in (less, more))
@@ -126,7 +125,7 @@ def test_fixes_of_ranks_that_wait_for_each_other_are_held_to_what_the_run_saves(
 
 
 def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
-    bounds = Bounds.load(engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables()))
+    bounds = Bounds.load(in_memory.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables()))
     device = bounds.devices[0, 0]
     # Time of operators that counts against the scan's lead: taking it out makes things later.
     costs = {cause: (at, -ns if cause == "host.python" else ns) for cause, (at, ns) in device.scan.costs.items()}
@@ -137,7 +136,7 @@ def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
 
 
 def test_a_ledger_with_a_hole_is_noticed() -> None:
-    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    con = in_memory.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
     con.execute(
         "DELETE FROM attribution.ledger_rows WHERE row_id = (SELECT max(row_id) - 9 FROM ledger_rows WHERE kept)"
     )
@@ -181,7 +180,7 @@ def test_bounds_that_abstain_are_not_asked() -> None:
     tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
     thin = changed_tables.without_launches(tables)
     assert thin is not None
-    con = engine.connect_tables(thin, readers=readers(RULES))
+    con = in_memory.connect_tables(thin, readers=readers(RULES))
     assert Bounds.load(con).abstains(0, 0) is not None
     assert not any(check.broken for check in check_run(con, diagnose(con, RULES)))
 

@@ -14,12 +14,11 @@ import duckdb
 import traceanalyzer
 from faultbench.planted import Scenario, Without
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import SimulatedJob, simulate_job
+from tracesim import SimulatedJob, in_memory, simulate_job
 
 SEED = 0
 # `tables` leaves out writing and reading files: what they hold is the same, which the simulator's own tests show.
@@ -93,7 +92,7 @@ def examine_folder(job: SimulatedJob, folder: Path) -> Examined:
 
 def examine_recorded(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
     left = replace(job, ranks=tuple(run for rank, run in enumerate(job.ranks) if rank not in lost_ranks))
-    with engine.connect_tables(left.canonical_tables(), readers=readers(rules())) as con:
+    with in_memory.connect_tables(left.canonical_tables(), readers=readers(rules())) as con:
         steps, noise_share = _kept_steps(con), _noise_share(con)
         return Examined(job, diagnose(con, rules()), steps, noise_share)
 

@@ -12,6 +12,7 @@ import pytest
 import traceanalyzer
 from traceanalyzer.metrics import metrics, metrics_in_order, with_those_below
 from traceanalyzer.query import engine
+from tracesim import in_memory
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -22,7 +23,7 @@ RUNS += [path for part in ("kineto", "nsys") for path in sorted((CORPUS / part).
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    with engine.connect_tables({}) as connection:
+    with in_memory.connect_tables({}) as connection:
         yield connection
 
 
@@ -37,7 +38,7 @@ def test_what_is_needed_is_a_query_over_what_the_metric_reads(name: str, empty: 
 
 def test_a_metric_without_what_it_needs_is_an_empty_table() -> None:
     readers = [f"SELECT * FROM {name} JOIN {name} AS other ON TRUE" for name in SAYING]
-    with engine.connect_tables({}, readers=readers) as connection:
+    with in_memory.connect_tables({}, readers=readers) as connection:
         kinds = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' ORDER BY table_name"
         assert [name for (name,) in connection.execute(kinds).fetchall()] == SAYING
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer.metrics import case_of
-from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.model import format_value
 from traceanalyzer.text.visible import quoted
+from tracesim import in_memory
 
 Interval = tuple[str, int, int]
 Covered = set[tuple[str, int]]
@@ -27,7 +27,7 @@ intervals = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12), st.int
 
 @pytest.fixture(scope="module")
 def macros() -> Iterator[duckdb.DuckDBPyConnection]:
-    with engine.connect_tables({}) as connection:
+    with in_memory.connect_tables({}) as connection:
         yield connection
 
 

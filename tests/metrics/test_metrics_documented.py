@@ -9,12 +9,12 @@ import pytest
 
 from traceanalyzer.attribution.columns import BUCKETS
 from traceanalyzer.metrics import metrics
-from traceanalyzer.query import engine
+from tracesim import in_memory
 
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    with engine.connect_tables({}) as connection:
+    with in_memory.connect_tables({}) as connection:
         yield connection
 
 

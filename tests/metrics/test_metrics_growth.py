@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from enlarge import enlarge_events, enlarge_export
 
-from traceanalyzer.query.engine import metrics
+from traceanalyzer.metrics import metrics
 from traceanalyzer.run import open_run
 
 ROOT = Path(__file__).resolve().parents[2]

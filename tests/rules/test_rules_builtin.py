@@ -12,6 +12,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule, RuleTest
 from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim import in_memory
 from tracesim.rule_lint import lint
 from tracesim.rule_tests import run_rule_test
 
@@ -129,7 +130,7 @@ def test_a_count_that_may_be_one_brings_its_word(rule: Rule) -> None:
 @pytest.mark.check
 def test_evidence_at_a_place_says_how_long_it_is() -> None:
     # A timeline is drawn around the place; without its length it would show an instant and what is near.
-    con = engine.connect_tables({})
+    con = in_memory.connect_tables({})
     keys = {"trace": "test", "trace_id": 1, "rank": 0, "device": 0}
     for rule in RULES.values():
         for evidence in rule.evidence:
@@ -167,6 +168,6 @@ def test_what_the_first_release_promises_is_there() -> None:
 
 def test_hints_for_nsys_name_no_option_of_another_profiler() -> None:
     foreign = re.compile(r"ProfilerActivity|record_shapes|with_stack|profile_memory|prof\.step|schedule\(|Kineto")
-    con = engine.connect_tables({})
+    con = in_memory.connect_tables({})
     hints = con.sql("SELECT hint FROM recording_hints WHERE recorder = 'nsys'").fetchall()
     assert [hint for (hint,) in hints if foreign.search(hint)] == []

@@ -26,7 +26,6 @@ from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
@@ -39,7 +38,7 @@ from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, Ordered, fixes_of
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import simulate, simulate_job
+from tracesim import in_memory, simulate, simulate_job
 
 RULES = load_rules()
 LOADER = {"steps": 8, "kernels": 120, "kernel_us": 60, "loader_us": 9000}
@@ -234,7 +233,7 @@ COSTS_AFTER_SYNC: dict[str, Any] = {
 @pytest.mark.check
 def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_order_adds_up() -> None:
     run = simulate(COSTS_AFTER_SYNC)
-    con = engine.connect_tables(run.canonical_tables(), readers=readers(RULES))
+    con = in_memory.connect_tables(run.canonical_tables(), readers=readers(RULES))
     diagnosis = diagnose(con, RULES)
     (plan,) = diagnosis.plans
     assert [fix.rule for fix in plan.fixes] == ["sync-in-step", "h2d-exposed"]
@@ -401,7 +400,7 @@ def test_a_trace_without_gpu_work_leaves_nothing_clear() -> None:
 
 @pytest.mark.check
 def test_an_empty_run_is_no_error() -> None:
-    diagnosis = diagnose(engine.connect_tables({}), RULES)
+    diagnosis = diagnose(in_memory.connect_tables({}), RULES)
     assert (diagnosis.findings, diagnosis.ledgers) == ((), ())
 
 
@@ -457,7 +456,7 @@ def test_of_findings_that_promise_nothing_the_gravest_comes_first() -> None:
 
 @pytest.mark.check
 def test_a_connection_that_was_diagnosed_reads_the_run_alone_and_can_be_diagnosed_again() -> None:
-    con = engine.connect_tables(simulate(LOADER).canonical_tables())
+    con = in_memory.connect_tables(simulate(LOADER).canonical_tables())
     first = diagnose(con, RULES)
     with pytest.raises(duckdb.Error):
         con.execute("FROM read_text('/etc/hostname')")

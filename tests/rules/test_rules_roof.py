@@ -10,12 +10,11 @@ import pytest
 from corpus_metrics import expected, run_of
 
 from traceanalyzer.diagnosis import Finding
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import Run
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 __all__ = ["run_of"]
 RULES = load_rules(tests=False)
@@ -47,7 +46,7 @@ OF_MATMULS = {
 
 
 def finding(rule_id: str, scenario: dict[str, Any]) -> Finding:
-    con = engine.connect_tables(simulate(scenario).canonical_tables(), readers=readers(RULES))
+    con = in_memory.connect_tables(simulate(scenario).canonical_tables(), readers=readers(RULES))
     (found,) = (item for item in diagnose(con, RULES).findings if item.rule == rule_id)
     return found
 
@@ -85,7 +84,7 @@ def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_mos
     found = finding("recompute-with-headroom", scenario | {"program": CHECKPOINTED})
     step_ns: list[float] = []
     for program in (CHECKPOINTED, [_FORWARD, _GRADIENTS]):
-        con = engine.connect_tables(simulate(scenario | {"program": program}).canonical_tables())
+        con = in_memory.connect_tables(simulate(scenario | {"program": program}).canonical_tables())
         step_ns += con.execute("SELECT window_ns / step_count FROM windows").fetchone() or ()
     assert found.saving_share == pytest.approx(1 - step_ns[1] / step_ns[0], abs=0.01)
 
@@ -105,6 +104,6 @@ def test_attention_at_the_peak_rate_is_what_the_evidence_shows(corpus: Path, run
 
 @pytest.mark.check
 def test_slow_matmuls_are_told_once() -> None:
-    con = engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables(), readers=readers(RULES))
+    con = in_memory.connect_tables(simulate(SLOW_MATMULS).canonical_tables(), readers=readers(RULES))
     told = {item.rule for item in diagnose(con, RULES).findings}
     assert told & OF_MATMULS == {"gemm-below-roofline"}

@@ -18,13 +18,12 @@ from workloads.bases import pipelined_job
 
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_set.loading import load_rules
-from tracesim import SimulatedJob, simulate_job
+from tracesim import SimulatedJob, in_memory, simulate_job
 
 pc: Any = pyarrow.compute
 RULES = load_rules()
@@ -46,7 +45,7 @@ ONE_AND_A_LITTLE = {**DDP, "faults": [{"rank": 3, "loader_us": 8_000}, {"rank": 
 
 
 def diagnosed(tables: Mapping[str, pa.Table]) -> Diagnosis:
-    return diagnose(engine.connect_tables(tables, readers=readers(RULES)), RULES)
+    return diagnose(in_memory.connect_tables(tables, readers=readers(RULES)), RULES)
 
 
 @lru_cache
@@ -67,7 +66,7 @@ def true_share(job: SimulatedJob, *ranks: int) -> float:
 @pytest.mark.check
 def test_a_rank_that_nobody_waits_for_is_worth_what_the_second_slowest_leaves() -> None:
     job = simulate_job(TWO_LATE)
-    bounds = Bounds.load(engine.connect_tables(job.canonical_tables()))
+    bounds = Bounds.load(in_memory.connect_tables(job.canonical_tables()))
     skew = frozenset({"dev.straggler_wait"})
     saved = {rank: bounds.run(bounds.what_ifs({rank: skew})).saved_ns for rank in range(4)}
     longest = max(device.window_ns for device in bounds.devices.values())

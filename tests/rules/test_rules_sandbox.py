@@ -15,12 +15,11 @@ import pytest
 
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.process import memory_within
-from traceanalyzer.query import engine
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import EvidenceQuery, Rule
 from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
-from tracesim import simulate
+from tracesim import in_memory, simulate
 
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
 SLOW_MATMULS = {"steps": 6, "kernels": 40, "kernel_us": 800, "precision": "fp32"}
@@ -233,7 +232,7 @@ def test_an_unknown_parameter_is_told_by_name(locked: duckdb.DuckDBPyConnection)
 
 
 def diagnosed(rule: Rule) -> Diagnosis:
-    with engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables()) as con:
+    with in_memory.connect_tables(simulate(SLOW_MATMULS).canonical_tables()) as con:
         return diagnose(con, [rule])
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.model import render, template_fields
+from tracesim import in_memory
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_three_words_for_a_count_are_a_mistake() -> None:
 
 
 def test_the_macro_for_sql_counts_like_a_message() -> None:
-    with engine.connect_tables({}) as con:
+    with in_memory.connect_tables({}) as con:
         rows = con.execute(
             "SELECT counted(n, 'copy', 'copies') FROM unnest([0, 1, 1.4, 1.6, 3000, NULL]) AS numbers(n)"
         ).fetchall()

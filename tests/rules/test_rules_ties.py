@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation.sandbox import read_query, readers
 from traceanalyzer.rules.rule_set.loading import load_rules
+from tracesim import in_memory
 
 # What depends on the order in which DuckDB's threads meet rows; each has a form that does not.
 _UNORDERED = {
@@ -44,7 +44,7 @@ def test_the_operator_of_a_kernel_is_that_of_its_longest_call(root: Path) -> Non
     sql = read_query("longest_kernels").replace("TRUE /* compute_ops */", "TRUE")
     rows = set()
     for order in (calls, calls[::-1]):
-        with engine.connect_tables({}) as con:
+        with in_memory.connect_tables({}) as con:
             con.execute("CREATE TEMP TABLE kernel_class AS FROM main.kernel_class LIMIT 0")
             for operator, dur_ns, start_ns in order:
                 op_id = calls.index((operator, dur_ns, start_ns))

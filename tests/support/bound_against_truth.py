@@ -11,8 +11,7 @@ from workloads.counterfactuals import Question
 from workloads.workloads import JOBS, WORKLOADS
 
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.query import engine
-from tracesim import SimulatedJob, SimulatedRun, simulate, simulate_job
+from tracesim import SimulatedJob, SimulatedRun, in_memory, simulate, simulate_job
 
 SEED = 3
 # What is asked besides bounds and the ledger: those of what-if questions.
@@ -38,7 +37,7 @@ class Attributed:
 
     def __init__(self, run: SimulatedRun, con: duckdb.DuckDBPyConnection | None = None) -> None:
         self.run = run
-        self.con: duckdb.DuckDBPyConnection = con or engine.connect_tables(run.canonical_tables(), readers=METRICS)
+        self.con: duckdb.DuckDBPyConnection = con or in_memory.connect_tables(run.canonical_tables(), readers=METRICS)
         self.bounds = Bounds.load(self.con)
         self.abstains = self.bounds.abstains(0, 0)
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
@@ -72,7 +71,7 @@ class AttributedJob:
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
-        self.con: duckdb.DuckDBPyConnection = engine.connect_tables(job.canonical_tables(), readers=METRICS)
+        self.con: duckdb.DuckDBPyConnection = in_memory.connect_tables(job.canonical_tables(), readers=METRICS)
         self.bounds = Bounds.load(self.con)
         self.abstains = self.bounds.run_abstains()
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
-from traceanalyzer.query import engine
 from traceanalyzer.schema import canonical_tables
+from tracesim import in_memory
 
 US = 1_000
 _KINDS: dict[str, dict[str, Any]] = {
@@ -123,7 +123,7 @@ class Drawn:
     @classmethod
     def of(cls, slices: str, ops: str, syncs: str = "") -> Drawn:
         """Attribute text tables, see `tables`."""
-        return cls(engine.connect_tables(tables(slices, ops, syncs)))
+        return cls(in_memory.connect_tables(tables(slices, ops, syncs)))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what a query returns."""

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -127,7 +126,7 @@ def connect(
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)
     if not (copied and shared_later):
-        _compute_once(connection, readers)
+        compute_read(connection, readers)
     return connection
 
 
@@ -182,63 +181,7 @@ def connect_unattributed(
     return connection
 
 
-def connect_tables(
-    tables: Mapping[str, pa.Table],
-    options: AttributionOptions | None = None,
-    readers: Sequence[str] | None = None,
-) -> duckdb.DuckDBPyConnection:
-    """Return a connection over canonical tables in memory; tables that are not given are empty.
-
-    `readers` are the texts that will be asked, where they are known: a metric that they read more than once is computed
-    once.
-    """
-    connection = connect_empty()
-    _insert_all(connection, "canonical", tables)
-    _insert_all(connection, "attribution", compute_derived(connection, options))
-    _compute_once(connection, readers)
-    return connection
-
-
-def fill(
-    connection: duckdb.DuckDBPyConnection,
-    tables: Mapping[str, pa.Table],
-    derived: Mapping[str, pa.Table],
-    readers: Sequence[str] | None,
-    given: Set[str] = frozenset(),
-) -> None:
-    """Put the rows that `readers` read into an empty connection (`connect_empty`).
-
-    `derived` are the attribution tables (`derive`). `given` are metrics that the caller fills.
-    """
-    needed = named_in(readers)
-    _insert_all(connection, "canonical", tables, needed)
-    _insert_all(connection, "attribution", derived, needed)
-    _compute_once(connection, readers, given=given)
-
-
-def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the attribution tables of canonical tables in memory."""
-    with undone(_scratch()) as connection:
-        _insert_all(connection, "canonical", tables)
-        return compute_derived(connection)
-
-
-@contextmanager
-def undone(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Undo all changes to a connection made in the body, for its next user."""
-    connection.begin()
-    try:
-        yield connection
-    finally:
-        connection.rollback()
-
-
-@cache
-def _scratch() -> duckdb.DuckDBPyConnection:
-    return connect_empty()
-
-
-def _compute_once(
+def compute_read(
     connection: duckdb.DuckDBPyConnection, readers: Sequence[str] | None, given: Set[str] = frozenset()
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
@@ -259,17 +202,6 @@ def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:
     for name in shared_metrics(name for below in with_those_below([metric]).values() for name in below.reads):
         if name in views:
             compute_once(connection, name)
-
-
-def _insert_all(
-    connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table], needed: Set[str] | None = None
-) -> None:
-    known = canonical_tables() if schema == "canonical" else derived_tables()
-    unknown = tables.keys() - known.keys()
-    if unknown:
-        raise KeyError(f"no {schema} table: {', '.join(sorted(unknown))}")
-    for name in those(tables, needed):
-        insert(connection, f"{schema}.{name}", tables[name])
 
 
 def compute_derived(

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from fixture_runs import open_fixture
 
-from traceanalyzer.query import engine
+from tracesim import in_memory
 
 # Names as real traces have them; what peers take them for is in the reason.
 NAMES = [
@@ -119,7 +119,7 @@ def test_kernel_is_known_by_its_name(
 
 
 def test_the_example_of_every_pattern_is_decided_by_it() -> None:
-    con = engine.connect_tables({})
+    con = in_memory.connect_tables({})
     wrong = con.execute(
         """
         SELECT examples.aspect, examples.position, examples.example, min(patterns.position)
@@ -136,7 +136,7 @@ def test_the_example_of_every_pattern_is_decided_by_it() -> None:
 @pytest.mark.check
 @pytest.mark.parametrize("aspect", ["class", "precision", "tensor_core"])
 def test_the_macros_decide_as_the_table_says(aspect: str) -> None:
-    con = engine.connect_tables({})
+    con = in_memory.connect_tables({})
     names = [row[0] for row in con.execute("SELECT DISTINCT example FROM kernel_class_patterns ORDER BY 1").fetchall()]
     assert len(names) > 30
     for name in [*names, *(half.swapcase() for half in (n[: len(n) // 2] for n in names)), "it's"]:
@@ -152,7 +152,7 @@ def test_the_macros_decide_as_the_table_says(aspect: str) -> None:
 
 
 def test_patterns_have_a_total_order() -> None:
-    con = engine.connect_tables({})
+    con = in_memory.connect_tables({})
     query = "SELECT count(*) - count(DISTINCT (aspect, position)) FROM kernel_class_patterns"
     assert con.execute(query).fetchone() == (0,)
 

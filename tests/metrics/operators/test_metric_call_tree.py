@@ -6,7 +6,7 @@ import pytest
 from drawn_timeline import tables
 from text_tables import ask, connect
 
-from traceanalyzer.query import engine
+from tracesim import in_memory
 
 #        0    10    20    30    40    50
 # step   |-----------------------------|
@@ -29,7 +29,7 @@ id  stream  kind    start  end  launch
 
 
 def test_equal_stacks_are_one_row_with_self_time_and_device_time() -> None:
-    with engine.connect_tables(tables(SLICES, OPS)) as con:
+    with in_memory.connect_tables(tables(SLICES, OPS)) as con:
         rows = ask(
             con, "SELECT name, call_count, host_sum_ns, host_self_ns, device_self_ns FROM call_tree ORDER BY depth"
         )
@@ -41,19 +41,19 @@ def test_equal_stacks_are_one_row_with_self_time_and_device_time() -> None:
 
 
 def test_a_device_flame_adds_up_to_all_operations() -> None:
-    with engine.connect_tables(tables(SLICES, OPS)) as con:
+    with in_memory.connect_tables(tables(SLICES, OPS)) as con:
         rows = ask(con, "SELECT stack, value FROM flame WHERE kind = 'device'")
     assert rows == [("step;aten::add;cudaLaunchKernel;kernel", 11_000), ("(not linked);kernel", 1_000)]
 
 
 def test_a_device_flame_has_every_operation_also_one_that_took_no_time() -> None:
-    with engine.connect_tables(tables(SLICES, OPS.replace("60     61", "60     60"))) as con:
+    with in_memory.connect_tables(tables(SLICES, OPS.replace("60     61", "60     60"))) as con:
         rows = ask(con, "SELECT stack, value FROM flame WHERE kind = 'device'")
     assert rows == [("step;aten::add;cudaLaunchKernel;kernel", 11_000), ("(not linked);kernel", 0)]
 
 
 def test_an_idle_flame_adds_up_to_the_time_that_the_device_did_not_compute() -> None:
-    with engine.connect_tables(tables(SLICES, OPS)) as con:
+    with in_memory.connect_tables(tables(SLICES, OPS)) as con:
         ((idle,),) = ask(con, "SELECT sum(value) FROM flame WHERE kind = 'idle'")
         ((waited,),) = ask(con, "SELECT sum(dur_ns) FROM attribution.ledger_rows WHERE bucket <> 'compute'")
     assert idle == waited > 0
@@ -69,7 +69,7 @@ def test_a_slice_that_outlasts_its_parent_is_not_inside_it() -> None:
     2   1       python      enter  10     50
     3   1       annotation  mark   30     90
     """
-    with engine.connect_tables(tables(slices, "")) as con:
+    with in_memory.connect_tables(tables(slices, "")) as con:
         rows = ask(con, "SELECT name, host_self_ns FROM call_tree ORDER BY host_sum_ns")
         stacks = ask(con, "SELECT stack FROM flame WHERE kind = 'host' ORDER BY stack")
     assert rows == [("enter", 40_000), ("mark", 60_000), ("step", 20_000)]

@@ -11,9 +11,9 @@ from self_check import changed_tables
 from self_check.changed_tables import Change, Removal, Tables
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.rule_file.model import Rule
+from tracesim import in_memory
 
 # Fractions of the same integers, added up in another order.
 SAME_SHARE = 1e-9
@@ -63,7 +63,7 @@ class RunSummary:
 
 def connection(tables: Tables, rules: Iterable[Rule], options: AttributionOptions) -> duckdb.DuckDBPyConnection:
     """Return a connection of the engine over changed tables, for rules and for `shares`."""
-    return engine.connect_tables(tables, options, [_SHARES, *readers(rules)])
+    return in_memory.connect_tables(tables, options, [_SHARES, *readers(rules)])
 
 
 def shares(con: duckdb.DuckDBPyConnection) -> dict[Share, float | None]:
