@@ -14,10 +14,24 @@ _KERNELS = "SELECT sum(dur_ns) FROM canonical.gpu_ops WHERE kind IN ('kernel', '
 _PEAK = (
     "SELECT device, max(allocated_bytes) FROM canonical.memory_events WHERE device >= 0 GROUP BY device ORDER BY device"
 )
+_WINDOW = "SELECT max(start_ns + dur_ns) - min(start_ns) FROM canonical.gpu_ops"
+_MARKS = (
+    "SELECT count(*) FROM canonical.host_slices JOIN canonical.event_args ON event_id = slice_id "
+    "WHERE args LIKE '%\"step_num\"%'"
+)
 QUESTIONS: list[tuple[str, str, list[tuple[Any, ...]]]] = [
     ("tf_v100x8_2020", "SELECT sum(sum_ns) FROM kernel_summary", [(29_690_748,)]),
     ("jax08_mi300_gemm", _KERNELS, [(3_475_484,)]),
     ("jax08_mi300_attention", _KERNELS, [(3_845_562,)]),
+    ("jax08_mi300_gemm", _WINDOW, [(9_456_212,)]),
+    ("jax_gfx950_te_attention", _WINDOW, [(12_956_751,)]),
+    ("jax_train_default", _MARKS, [(8,)]),
+    ("torch_xla", _MARKS, [(8,)]),
+    (
+        "jax_tpu_v6e4_host_offload",
+        "SELECT device, count(*) FROM steps GROUP BY device ORDER BY device",
+        [(device, 100) for device in range(4)],
+    ),
     ("jax08_mi300_attention", _PEAK, [(0, 452_985_344)]),
     (
         "jax08_mi300_attention",
