@@ -66,6 +66,9 @@ def test_the_hash_covers_what_the_simulator_is_made_of(tmp_path: Path, monkeypat
 
 def test_the_simulator_is_made_of_nothing_else() -> None:
     imports = re.compile(r"^\s*(?:from traceanalyzer\.(\w+)|from traceanalyzer import (\w+))", re.MULTILINE)
-    imported = {found for path in (ROOT / "tracesim").rglob("*.py") for found in imports.findall(path.read_text())}
+    # What runs rules on tables, and finds their mistakes, makes none.
+    users = {"in_memory.py", "rule_tests.py", "rule_lint.py"}
+    makers = (path for path in (ROOT / "tracesim").rglob("*.py") if path.name not in users)
+    imported = {found for path in makers for found in imports.findall(path.read_text())}
     # Errors are raised, and are in no table.
     assert {one or other for one, other in imported} == {"errors", "schema"}
