@@ -81,6 +81,8 @@ def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
     file.write_text(json.dumps({"rocprofiler-sdk-tool": both}))
     assert launches_of_each(file) == [2, 2]
     assert launches_of_each(rpd(tmp_path)) == [1, 1]
+    with open_run(tmp_path / "a.rpd", store=tmp_path / "store", attribution=False) as run:
+        assert run.sql("SELECT event_count FROM traces ORDER BY trace").fetchall() == [(3,), (2,)]
 
 
 @pytest.mark.parametrize(

@@ -343,8 +343,8 @@ class _TraceWriter:
 
     def _trace_row(self, sink: TraceSink, host: ProcessSlices) -> dict[str, object]:
         recording, identity = self._recording, self._recording.identity
-        first_ns, last_ns = self._connection.execute(
-            "SELECT min(start_ns), max(start_ns + dur_ns) FROM read_parquet($paths, union_by_name = true)",
+        first_ns, last_ns, count = self._connection.execute(
+            "SELECT min(start_ns), max(start_ns + dur_ns), count(*) FROM read_parquet($paths, union_by_name = true)",
             {"paths": [str(sink.path("host_slices")), str(sink.path("gpu_ops"))]},
         ).fetchall()[0]
         (has_memory,) = self._connection.execute(
@@ -367,7 +367,8 @@ class _TraceWriter:
             "first_ns": first_ns,
             "last_ns": last_ns,
             "size_bytes": self._path.stat().st_size,
-            "event_count": recording.row_count,
+            # The tables of an RPD file hold the rows of all its processes.
+            "event_count": count if identity.format == "rpd" and recording.folder != "0" else recording.row_count,
             "truncated": recording.truncated,
             "has_shapes": host.has_shapes,
             "has_stacks": False,
