@@ -79,6 +79,14 @@ def test_work_is_linked_to_its_call_and_named_without_its_duration() -> None:
     assert tables["defects"] == []
 
 
+def test_numbered_processes_of_other_tools_are_not_of_paddle() -> None:
+    tables = read(
+        json.dumps({"traceEvents": [call("work", "Operator", 0, 50.5), named(42, 43, "Process 42 (python)")]})
+    )
+
+    assert tables["traces"][0]["recorder"] == "chrome"
+
+
 def test_it_is_no_trace_of_pytorch() -> None:
     tables = tables_of(call("conv2d", "Operator", 0, 50.5))
 

@@ -60,7 +60,7 @@ RECORDERS = (
         "tensorflow", "tensorflow", None, _any(r"/(device:)?[gG][pP][uU]:\d+(/\S+)? Compute$"), framework="tensorflow"
     ),
     Recorder("rpd", "rocprof", "amd", _any(_RPD_DEVICE), "api_op", device_process=_RPD_DEVICE),
-    Recorder("paddle", "paddle", None, _any(r"^(Deivce \d+|Process \d+) \(\w+\)$"), framework="paddle"),
+    Recorder("paddle", "paddle", None, _any(r"^Deivce \d+ \(\w+\)$|^Process \d+ \(CPU\)$"), framework="paddle"),
     XLA,
 )
 

@@ -1,6 +1,6 @@
--- PaddlePaddle's profiler: what a name ends in is the duration, `conv2d[45.250 us]`. A thread has two lanes, 42(Python) and
--- 42(C++), of which the latter's calls run inside the former's. Calls of the runtime and what they launched have one number, which is called `correlation id`. A copy
--- has no device but its process.
+-- PaddlePaddle's profiler. A name ends in the duration: `conv2d[45.250 us]`. A thread has two lanes, 42(Python) and 42(C++);
+-- calls of C++ run inside those of Python. Calls of the runtime and what they launched have one number, which is called
+-- `correlation id`. A copy has no device but its process.
 INSERT INTO recast BY NAME
 WITH events AS (
     SELECT host.event_id, host.name, host.pid, host.tid, host.raw_category, args.args, FALSE AS is_work
