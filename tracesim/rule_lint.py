@@ -1,4 +1,4 @@
-"""Finds what a rule's author should mend: mistakes, unused parameters, tests that lack, and units taken for another.
+"""Finds what a rule's author should mend: mistakes, unused parameters, missing tests, and units taken for another.
 
 Names carry their unit (`bound_ns`, `$min_ms`), so a comparison of two shows it.
 """

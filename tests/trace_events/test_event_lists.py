@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import needed
 from trace_event_tables import Tables, read
 
 from traceanalyzer.run import open_run
@@ -96,7 +97,7 @@ def test_a_program_that_used_a_gpu_is_told_from_one_on_the_cpu(tmp_path: Path, g
 
 
 def test_what_pytorch_writes_now_has_its_operators_and_frames(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch: Any = needed("torch")
     layer, batch = torch.nn.Linear(64, 8), torch.randn(16, 64)
     with torch.autograd.profiler.profile(with_stack=True) as recorded:
         layer(batch).sum().backward()

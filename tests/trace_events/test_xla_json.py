@@ -151,8 +151,19 @@ def test_operations_of_a_tpu_are_timed_by_its_own_clock() -> None:
         drawn(3, 3, "all-reduce.2", 155, 5, hlo_category="all-reduce"),
     )
     (run,) = tables["async_slices"]
-    told = ("device", "stream", "name", "start_ns", "dur_ns", "self_ns", "copy_kind", "size_bytes", "is_comm", "run_id")
-    assert sorted(tuple(op[key] for key in told) for op in tables["gpu_ops"]) == [
+    columns = (
+        "device",
+        "stream",
+        "name",
+        "start_ns",
+        "dur_ns",
+        "self_ns",
+        "copy_kind",
+        "size_bytes",
+        "is_comm",
+        "run_id",
+    )
+    assert sorted(tuple(op[key] for key in columns) for op in tables["gpu_ops"]) == [
         (0, None, "all-reduce.2", 155_000, 5_000, None, None, None, True, run["event_id"]),
         (0, None, "copy-done.1", 100_000, 30_001, None, "HtoD", 1024, False, run["event_id"]),
         (0, None, "while.1", 90_000, 50_000, 19_999, None, None, False, run["event_id"]),
@@ -175,8 +186,8 @@ def test_runs_of_programs_are_the_work_of_a_tpu_that_shows_no_operation() -> Non
     )
     runs = {(row["pid"], row["start_ns"]): row["event_id"] for row in tables["async_slices"]}
     assert len(runs) == 4
-    told = ("device", "kind", "name", "start_ns", "dur_ns", "is_comm", "run_id")
-    assert sorted(tuple(op[key] for key in told) for op in tables["gpu_ops"]) == [
+    columns = ("device", "kind", "name", "start_ns", "dur_ns", "is_comm", "run_id")
+    assert sorted(tuple(op[key] for key in columns) for op in tables["gpu_ops"]) == [
         (0, "op", "jit_step(1)", 100_000, 60_000, False, runs["/device:TPU:0", 100_000]),
         (0, "op", "jit_step(2)", 200_000, 60_000, False, runs["/device:TPU:0", 200_000]),
         (1, "op", "fusion.1", 100_000, 50_000, False, runs["/device:TPU:1", 100_000]),

@@ -168,7 +168,7 @@ class QueueTimes:
         count, longest_ns = 0, 0
         while self._times:
             _, pieces = self._times.popitem()
-            # In order, pieces need not be joined: what runs longest so far is all that one hands to the next.
+            # Pieces come in order of time: each needs only the work of those before it that ends last.
             ordered = pieces if _are_in_order(pieces) else [_sorted(pieces)]
             ended = int(ordered[0][0][0])
             for start, end in ordered:
