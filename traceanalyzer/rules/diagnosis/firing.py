@@ -125,9 +125,11 @@ class Evaluator(Struct, frozen=True):
     run_savings: RunSavings
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
-    # By rule id, of the rules asked so far: what fixes take away, and whether the run has nothing for a rule to find.
+    # By rule id, of the rules asked so far: what fixes take away, whether the run has nothing for a rule to find, and
+    # whether it stays clear whatever is fixed.
     removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)
     idle: dict[str, bool] = field(default_factory=dict)
+    settled: dict[str, bool] = field(default_factory=dict)
     metrics: SharedMetrics | None = None
 
     def evaluate(
@@ -142,6 +144,7 @@ class Evaluator(Struct, frozen=True):
             run_savings=self.run_savings,
             removals=self.removals,
             idle=self.idle,
+            settled=self.settled,
             metrics=self.metrics,
         )
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)

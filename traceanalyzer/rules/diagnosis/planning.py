@@ -146,6 +146,8 @@ def plan_fixes(
     waiting = [verdict for verdict in verdicts if overrides.suppression(run, verdict) is None]
 
     def evaluate(rule: Rule, fixed: Removals, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
+        if evaluator.settled.get(rule.id):
+            return []
         return lower_confidence(evaluator.evaluate(rule, fixed, added), quality)
 
     orders = add_latent(context, waiting, orders, evaluate)

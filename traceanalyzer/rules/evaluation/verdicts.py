@@ -13,6 +13,7 @@ from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.lasting import lasting_conditions
 from traceanalyzer.rules.evaluation.places import MEASURED, Capability, Confidence, Place, RunPlaces, confidence_of
 from traceanalyzer.rules.evaluation.removals import (
     Device,
@@ -50,6 +51,7 @@ _UNLOCKS = {"missing-ranks": "write one trace per rank, all into one folder"}
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
 _OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
+_SETTLED = f"{_OWN}settled"
 
 
 class Verdict(Struct, frozen=True):
@@ -108,7 +110,8 @@ class Question(Struct, frozen=True):
     table `bound` stays as it is, and with `assume_requirements` every place has all capabilities: both are for tests on
     literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one. What each rule's fix
     takes away is kept in `removals`: it is the same whatever is fixed. Which rules have nothing to find (their
-    `clear_without` has no row) is kept in `idle`; None: all SQL of a rule is run all the same, for its columns.
+    `clear_without` has no row) is kept in `idle`; None: all SQL of a rule is run all the same, for its columns. Which
+    rules stay clear whatever is fixed is kept in `settled`.
     `metrics` makes tables of the metrics that the rules share, as they are needed.
     """
 
@@ -121,6 +124,7 @@ class Question(Struct, frozen=True):
     beside: tuple[str, ...] = ()
     removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)  # by rule id
     idle: dict[str, bool] | None = None  # by rule id
+    settled: dict[str, bool] = field(default_factory=dict)  # by rule id
     metrics: SharedMetrics | None = None
 
 
@@ -157,6 +161,7 @@ def evaluate(
         reason = LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"
         places = open_places or (Place(),)
         return [*missing, *(Verdict(rule, place, ABSTAINED, reason, error.what, error.hint) for place in places)]
+    question.settled[rule.id] = bool(rows) and all(row.get(_SETTLED) for row in rows)
     verdicts = []
     seen = set()
     closed = {verdict.place for verdict in missing}
@@ -299,6 +304,9 @@ def verdict_sql(rule: Rule) -> str:
     columns += [f"({item.when or 'TRUE'}\n) AS {_OWN}fix_{index}" for index, item in enumerate(rule.fixes)]
     if rule.severity not in AUTO_SEVERITIES:
         columns.append(f"({rule.severity}\n) AS {_OWN}severity")
+    lasting = lasting_conditions(rule.select, rule.when)
+    if lasting:
+        columns.append("((" + "\n) AND (".join(lasting) + f"\n)) IS FALSE AS {_SETTLED}")
     return f"WITH subject AS (\n{rule.select}\n) SELECT " + ",\n".join(columns) + " FROM subject"
 
 
