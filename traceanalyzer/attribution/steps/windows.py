@@ -25,18 +25,25 @@ MIN_LATENCY_SAMPLES = 20
 DEFAULT_LATENCY_NS = 5_000
 MAX_LATENCY_NS = 20_000
 
+# As conditions of a scan, functions of names are asked once a name of the file; as columns, once a slice.
 _MODE_QUERY = """
 SELECT
-  COUNT_IF(
-    STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')
-    OR (
-      category = 'cpu_op' AND CONTAINS(name, 'ackward')
-      AND REGEXP_MATCHES(name, 'Backward[0-9]*$|^aten::[a-z0-9_]+_backward')
-    )
-  ) > 0 AS trains,
-  COUNT_IF(category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step[')) > 0 AS operates
-FROM canonical.host_slices
-WHERE trace_id = $trace_id
+  EXISTS (
+    FROM canonical.host_slices
+    WHERE trace_id = $trace_id
+      AND (
+        STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')
+        OR (
+          category = 'cpu_op' AND CONTAINS(name, 'ackward')
+          AND REGEXP_MATCHES(name, 'Backward[0-9]*$|^aten::[a-z0-9_]+_backward')
+        )
+      )
+  ) AS trains,
+  EXISTS (
+    FROM canonical.host_slices
+    WHERE trace_id = $trace_id
+      AND (category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step['))
+  ) AS operates
 """
 # Kernels of optimizers and of gradients, where the host's part was not recorded or names none of them. Gradients of
 # inputs are left out: a transposed convolution runs their kernels in the forward pass.
