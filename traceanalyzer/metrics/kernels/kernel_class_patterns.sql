@@ -62,12 +62,13 @@ FROM (
     ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*(\.kd)?$', 'reduce', 'input_reduce_fusion'),
     ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*(\.kd)?$|^wrapped_[a-z_]+([._][0-9]+)*(\.kd)?$|^fusion([._][0-9]+)*(\.kd)?$', 'elementwise', 'loop_multiply_fusion'),
     -- Rows at places that an index gives: moved one by one, whatever else the name says.
-    ('class', 135, '(?i)_scatter_gather_|index(Select|Func|Add|Copy)\w*Index|vectorized_gather|indexing_backward|segment_(coo|csr|reduce)\w*kernel|\bscatter_(add_|max_)?kernel', 'gather', 'void at::native::_scatter_gather_elementwise_kernel<128, 8, at::native::_cuda_scatter_gather_internal_kernel<true, at::native::OpaqueType<4> > >'),
+    ('class', 135, '(?i)_scatter_gather_|index(Select|Func|Add|Copy)\w*Index|vectorized_gather|indexing_backward|EmbeddingBag_|compute_grad_weight|segment_(coo|csr|reduce)\w*kernel|\bscatter_(add_|max_)?kernel', 'gather', 'void at::native::_scatter_gather_elementwise_kernel<128, 8, at::native::_cuda_scatter_gather_internal_kernel<true, at::native::OpaqueType<4> > >'),
     ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
     ('class', 150, '(?i)reduce_?kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
     -- Whether matmuls run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
     ('tensor_core', 10, 'ffma|simt|f32f32_f32f32_f32', 'no', 'sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_split_k_kernel__5x_cublas'),
     ('tensor_core', 20, '(?:^|_| )[sdcz]gemm(?:_|$)|gcgemm', 'no', 'volta_sgemm_64x64_nt'),
+    ('tensor_core', 25, 'magma_[a-z]*gemm', 'no', 'void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, true, false, 6, 4, 6, 3, 4>(int, int, int)'),
     ('tensor_core', 30, '(?:^|_)scudnn_', 'no', 'cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1'),
     ('tensor_core', 35, '(?i)gemv|gemmk1|mul_mat_vec|kgemm_4bit_inference', 'no', 'void gemmk1_kernel<float, 256, 5, false, false, false, false>'),
     ('tensor_core', 40, 'convolve_[a-z]*gemm|dgrad_engine|dgrad2d_alg|wgrad_alg|wgrad2d_alg|winograd|Winograd|fft2d|depthwise|im2col', 'no', 'void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, int, float const*)'),
