@@ -64,3 +64,31 @@ def test_calls_of_the_system_do_not_divide_code_of_the_program_and_the_driver_do
     )
     assert (rows.get("host.sync", 0) > 5 * 1_500 * US) == divides
     assert (rows.get("host.other", 0) > 5 * 1_900 * US) != divides
+
+
+def test_work_that_overtakes_what_was_launched_before_it_waits_for_the_code_before_both() -> None:
+    """The kernel of stream 13 waits for its copy, so that the one launched after it runs first.
+
+    host   L                                 C L L
+    13                                         [copy][==== 93 ====]
+    14     [= 90 =]                              [= 94 =]
+    us     0      100                      504
+    """
+    found = Drawn.of(
+        """
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     4
+        3  0      runtime  cudaMemcpyAsync  504   508
+        4  0      runtime  cudaLaunchKernel 508   512
+        5  0      runtime  cudaLaunchKernel 512   516
+        """,
+        """
+        id stream kind   start end launch
+        90 14     kernel 6     100 1
+        91 13     h2d    510   530 3
+        93 13     kernel 531   600 4
+        94 14     kernel 518   526 5
+        """,
+    )
+    longest = "SELECT bucket, dur_ns FROM ledger_rows WHERE bucket <> 'compute' ORDER BY dur_ns DESC LIMIT 1"
+    assert found.rows(longest) == [("host.other", pytest.approx(400 * US, rel=0.05))]

@@ -2,8 +2,8 @@
 
 The state of the thread while the device is idle would mislead: after a synchronisation the device is idle while the
 thread works, and in a launch-bound loop the idle part falls into the launch call, even where other work costs more. So
-each launch delay is spread over the whole stretch of host time since the previous compute launch, in proportion to its
-causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
+each launch delay is spread over the whole stretch of host time since the last compute launch whose work had begun by
+then, in proportion to its causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
 longer. The wait also took away the time that the host was ahead of the device: light causes pass their share on to the
 wait, up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes
 nothing on.
@@ -19,6 +19,7 @@ from msgspec import Struct
 from traceanalyzer.attribution.columns import (
     HOST,
     LIGHT_CODES,
+    NO_ROW,
     OTHER_CODE,
     OUTSIDE_DRIVER_CODES,
     OWN_CODE_CODES,
@@ -128,30 +129,40 @@ class LaunchDelayShares(Struct, frozen=True):
 
 
 class _ComputeLaunches(Struct, frozen=True):
-    """Launch calls of compute work in order, and where the stretch of host time that led to each begins."""
+    """Launch calls of compute work in order, and when the first work of each began."""
 
     launch_id: Ints
     thread: Ints
     end: Ints
-    since: Ints
-    since_thread: Ints
+    begun: Ints
+    since: int  # before this, nothing led to a launch
+
+    def before(self, at: Ints, idle_from: Ints) -> tuple[Ints, Ints]:
+        """Return where the host time that led to launches begins for which compute waited, and on which thread.
+
+        That is the end of the last launch before whose work had begun by then: what was launched since may itself wait
+        on the device, for a copy or another stream, while the launch that compute waited for overtakes it.
+        """
+        order = np.argsort(self.begun, kind="stable")
+        latest = np.maximum.accumulate(np.append(NO_ROW, order))
+        last = np.minimum(latest[np.searchsorted(self.begun[order], idle_from, side="right")], at - 1)
+        return np.where(last < 0, self.since, self.end[last]), self.thread[np.maximum(last, 0)]
 
 
 def _compute_launches(ops: DeviceOps, span_start: int) -> _ComputeLaunches:
     rows = np.flatnonzero(ops.compute & ops.linked)
-    launch_id, first = np.unique(ops.launch_id[rows], return_index=True)
+    launch_id, first, launch = np.unique(ops.launch_id[rows], return_index=True, return_inverse=True)
+    begun = np.full(len(launch_id), np.iinfo(np.int64).max)
+    np.minimum.at(begun, launch, ops.start[rows])
     rows = rows[first]
     order = np.lexsort((launch_id, ops.launch_start[rows]))
     rows = rows[order]
-    end = np.maximum.accumulate(ops.launch_end[rows]) if len(rows) else rows
-    begin = min(span_start, int(ops.launch_start[rows].min())) if len(rows) else 0
-    thread = ops.launch_thread[rows]
     return _ComputeLaunches(
         launch_id=ops.launch_id[rows],
-        thread=thread,
-        end=end,
-        since=np.concatenate([[begin], end[:-1]])[: len(rows)],
-        since_thread=np.concatenate([thread[:1], thread[:-1]]),
+        thread=ops.launch_thread[rows],
+        end=np.maximum.accumulate(ops.launch_end[rows]),
+        begun=begun[order],
+        since=min(span_start, int(ops.launch_start[rows].min(initial=span_start))),
     )
 
 
@@ -213,12 +224,13 @@ def explain_launch_delays(
     launches = _compute_launches(ops, span_start)
     by_id = np.argsort(launches.launch_id, kind="stable")
     at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
-    since, end = launches.since[at], launches.end[at]
+    end = launches.end[at]
+    since, since_thread = launches.before(at, idle_from)
     waited = device_waits_of(calls, ops, needs.of_calls, needs.stream)
     threads = np.unique(launches.thread)
     carried = _last_waits(calls, waited, threads, since, idle_from)
     since = np.where(carried.found, carried.until, since)
-    since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
+    since_thread = np.where(carried.found, carried.thread, since_thread)
     # A wait that lasts into the pause owns that part of it.
     idle_until = idle_from + late_ns
     begins = np.where(carried.found, np.clip(carried.until, idle_from, idle_until), idle_from)
