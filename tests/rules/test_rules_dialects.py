@@ -92,3 +92,11 @@ def test_no_rule_speaks_of_nvidia_about_an_amd_device() -> None:
         texts += [f"{fix.text} {fix.code if fix.lang != 'python' else ''}" for fix in fixes if is_possible(fix, HIP)]
         wrong |= {(rule.id, found[0]) for text in texts for found in _OF_NVIDIA.finditer(text)}
     assert {(rule, word) for rule, word in wrong if rule not in _FOR_NVIDIA_ALONE} == set()
+
+
+@pytest.mark.parametrize("vendor", ["intel", "ascend"])
+def test_devices_of_other_vendors_get_no_tool_of_nvidia_and_their_own_names_in_python(vendor: str) -> None:
+    dialect, own = dialect_of("pytorch", vendor, None), {"intel": "xpu", "ascend": "npu"}[vendor]
+    assert not is_possible(Fix("Profile the kernel.", "ncu --set full PROGRAM", "bash"), dialect)
+    code = in_dialect(Fix("Keep it there.", 'x = torch.randn(shape, device="cuda")'), dialect).code
+    assert code == f'x = torch.randn(shape, device="{own}")'

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from traceanalyzer.diagnosis import Fix
 
-CUDA, HIP, XPU, XLA = "cuda", "hip", "xpu", "xla"
+CUDA, HIP, XPU, NPU, XLA = "cuda", "hip", "xpu", "npu", "xla"
 _OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
 _OF_OTHERS = re.compile(
     r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
@@ -45,6 +45,7 @@ _DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
 _HIP_CODE = {
     "cudaMallocHost": "hipHostMalloc",
     "cudaDevAttrMultiProcessorCount": "hipDeviceAttributeMultiprocessorCount",
+    "cub::": "hipcub::",
     "nvcc -arch=native": "hipcc --offload-arch=native",
     "program.cu": "program.hip",
     "CUDA_MODULE_LOADING=EAGER": "HIP_ENABLE_DEFERRED_LOADING=0",
@@ -58,7 +59,7 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
         return XLA
     if vendor == "amd" or framework == "hip":
         return HIP
-    return {"nvidia": CUDA, "intel": XPU}.get(vendor or "")
+    return {"nvidia": CUDA, "intel": XPU, "ascend": NPU}.get(vendor or "")
 
 
 def spoken(text: str, dialect: str | None) -> str:
@@ -76,12 +77,12 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
     if dialect == XLA:
         both = f"{fix.text}\n{fix.code or ''}"
         return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
-    return dialect != HIP or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
+    return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
 def in_dialect(fix: Fix, dialect: str | None) -> Fix:
     named = _CODE.get((dialect, fix.lang), str)
-    text = named(fix.text) if dialect == XPU else fix.text
+    text = named(fix.text) if dialect in (XPU, NPU) else fix.text
     return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
 
 
@@ -120,10 +121,15 @@ def _xpu_names(text: str) -> str:
     return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
 
 
+def _npu_names(text: str) -> str:
+    return _CUDA_OF_PYTORCH.sub("npu", text.replace("CUDAGraph", "NPUGraph").replace(":nccl", ":hccl"))
+
+
 # By dialect and language of the fix.
 _CODE: Mapping[tuple[str | None, str], Callable[[str], str]] = {
     (CUDA, "bash"): _cuda_commands,
     (HIP, "cpp"): _hip_names,
     (HIP, "bash"): _hip_commands,
     (XPU, "python"): _xpu_names,
+    (NPU, "python"): _npu_names,
 }
