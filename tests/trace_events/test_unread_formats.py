@@ -25,6 +25,7 @@ from traceanalyzer.run import open_run
         ("GPU 0 (eBPF)", "another tool"),
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
+        ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
         *((process, "accelerator") for process in ("MLU 0", "MUSA 0", "NeuronCore 3", "Habana HPU 0")),
     ],
 )

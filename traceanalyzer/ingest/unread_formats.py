@@ -57,7 +57,7 @@ _DEVICE_PROCESSES = (
     ),
     UnreadFormat(
         "a Chrome trace of another tool",
-        re.compile(r"\b(GPU|NPU|TPU|XPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b|/gpu:\d"),
+        re.compile(r"\b(GPU|NPU|TPU|XPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b|/gpu:\d|^gpu[/(]\d"),
         f"{_RECORD_TORCH}, or with nsys profile -t cuda,nvtx",
     ),
 )
