@@ -173,14 +173,14 @@ QUESTIONS = {
             "call_count": "sum(call_count)",
             "host_sum_ns": "sum(host_sum_ns)",
             "self_ns": "sum(host_self_ns)",
-            "mean_ns": "sum(dur_sum_ns) / sum(call_count)",
+            "mean_ns": "sum(dur_sum_ns - cut_sum_ns) / nullif(sum(call_count - cut_count), 0)",
             "idle_ns": "sum(idle_ns)",
             "op_count": "sum(op_count)",
         },
         {"time": "busy_ns", "host": "host_sum_ns", "idle": "idle_ns"},
         "GPU busy: time in which work that was launched inside runs, wherever the host is by then. Host, self, mean: "
-        "durations on the host, self without the ranges inside. Idle: time inside in which the GPU did nothing. Ranges "
-        "inside others share all this.",
+        "durations on the host, self without the ranges inside; the mean leaves out ranges that were open when the "
+        "recording stopped. Idle: time inside in which the GPU did nothing. Ranges inside others share all this.",
         only="path IS NULL",
         has_steps=False,
         wholes={"time": "SELECT sum(busy_ns) FROM device_time WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"},

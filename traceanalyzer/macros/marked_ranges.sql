@@ -122,18 +122,26 @@ counted_ranges AS (
     SELECT trace_id, slice_id, coalesce(name, ''), unnest([NULL, coalesce(name, '')]), NULL, unnest([NULL, 0])
     FROM crossing
 ),
+-- Ranges that were open when the recording stopped.
+cut AS MATERIALIZED (
+    SELECT trace_id, event_id AS slice_id
+    FROM canonical.event_args
+    WHERE (trace_id, event_id) IN (SELECT (trace_id, slice_id) FROM counted_ranges) AND is_cut(args)
+),
 -- What of a range lies in each part of the recording.
 pieces AS MATERIALIZED (
     SELECT
         trace_id, parts.step, thread_id, slice_id, around_id,
         greatest(ranges.start_ns, parts.start_ns) AS start_ns,
-        least(ranges.end_ns, parts.end_ns) AS end_ns
+        least(ranges.end_ns, parts.end_ns) AS end_ns,
+        ranges.end_ns <= parts.end_ns AND cut.slice_id IS NOT NULL AS is_cut
     FROM (
         SELECT trace_id, thread_id, slice_id, around_id, start_ns, end_ns FROM marked
         UNION ALL
         SELECT trace_id, thread_id, slice_id, NULL, start_ns, end_ns FROM crossing
     ) AS ranges
     JOIN query_table(parts) AS parts USING (trace_id)
+    LEFT JOIN cut USING (trace_id, slice_id)
     WHERE ranges.start_ns < parts.end_ns AND (ranges.end_ns > parts.start_ns OR ranges.start_ns >= parts.start_ns)
 ),
 own_time AS (
@@ -198,6 +206,8 @@ host AS (
         key,
         count(*) AS call_count,
         sum(end_ns - start_ns) AS dur_sum_ns,
+        count(*) FILTER (WHERE is_cut) AS cut_count,
+        coalesce(sum(end_ns - start_ns) FILTER (WHERE is_cut), 0) AS cut_sum_ns,
         sum(added_ns) AS host_sum_ns,
         sum(end_ns - start_ns - coalesce(inside_ns, 0)) AS host_self_ns,
         bool_and(thread_id < 0) AS is_crossing
@@ -323,6 +333,8 @@ SELECT
     traces.trace, traces.rank, keys.trace_id, keys.step, keys.name, keys.path, keys.parent_path, keys.depth,
     host.call_count,
     CAST(host.dur_sum_ns AS BIGINT) AS dur_sum_ns,
+    host.cut_count,
+    CAST(host.cut_sum_ns AS BIGINT) AS cut_sum_ns,
     CAST(host.host_sum_ns AS BIGINT) AS host_sum_ns,
     CAST(host.host_self_ns AS BIGINT) AS host_self_ns,
     CASE WHEN comparable.has_links AND NOT host.is_crossing THEN CAST(coalesce(device.busy_ns, 0) AS BIGINT) END AS busy_ns,

@@ -101,6 +101,22 @@ def test_ranges_that_overlap_each_have_the_work_launched_in_them() -> None:
     ]
 
 
+def test_a_range_that_was_open_at_the_end_is_no_part_of_the_mean() -> None:
+    slices = """
+    slice_id  thread_id  category    name     start_ns  dur_ns  depth  annotation_id
+    1         0          annotation  forward  0         40      0      -
+    2         0          annotation  forward  50        60      0      -
+    3         0          annotation  forward  120       10      0      -
+    """
+    args = """
+    event_id  args
+    2         {"finished":true}
+    3         {"finished":false}
+    """
+    answer = "SELECT call_count, dur_sum_ns, cut_count, cut_sum_ns FROM ranges WHERE path IS NULL"
+    assert ask(connect("FROM ranges", host_slices=slices, event_args=args), answer) == [(3, 110, 1, 10)]
+
+
 def test_a_range_in_one_of_its_own_name_counts_once_on_the_host() -> None:
     slices = """
     slice_id  thread_id  category    name   start_ns  dur_ns  depth  annotation_id

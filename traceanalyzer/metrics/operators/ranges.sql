@@ -14,7 +14,9 @@
 --   depth         INTEGER  ranges around it; NULL: the row is of a name
 --   call_count    BIGINT   ranges
 --   dur_sum_ns    BIGINT   sum of their durations on the host
---   host_sum_ns   BIGINT   the same, counting time in which two of them are open on one thread once
+--   cut_count     BIGINT   ranges among them that were open when the recording stopped: how long they last is not known
+--   cut_sum_ns    BIGINT   their part of dur_sum_ns, which a mean leaves out
+--   host_sum_ns   BIGINT   as dur_sum_ns, counting time in which two of them are open on one thread once
 --   host_self_ns  BIGINT   time on the host without that of the ranges inside on the same thread
 --   busy_ns       BIGINT   time in which a GPU operation that was launched inside runs, summed over devices; NULL: no launch
 --                          of GPU work was recorded, or the ranges begin and end on different threads
@@ -26,7 +28,7 @@ WITH whole AS (
     FROM canonical.traces
 )
 SELECT
-    trace, rank, trace_id, name, path, parent_path, depth, call_count, dur_sum_ns, host_sum_ns, host_self_ns, busy_ns,
-    idle_ns, op_count
+    trace, rank, trace_id, name, path, parent_path, depth, call_count, dur_sum_ns, cut_count,
+    cut_sum_ns, host_sum_ns, host_self_ns, busy_ns, idle_ns, op_count
 FROM marked_ranges('whole')
 ORDER BY trace_id, path NULLS FIRST, name

@@ -11,7 +11,9 @@
 --   depth         INTEGER  ranges around it; NULL: the row is of a name
 --   call_count    BIGINT   ranges that are open in the step
 --   dur_sum_ns    BIGINT   sum of their durations in it on the host
---   host_sum_ns   BIGINT   the same, counting time in which two of them are open on one thread once
+--   cut_count     BIGINT   ranges among them that were open when the recording stopped: how long they last is not known
+--   cut_sum_ns    BIGINT   their part of dur_sum_ns, which a mean leaves out
+--   host_sum_ns   BIGINT   as dur_sum_ns, counting time in which two of them are open on one thread once
 --   host_self_ns  BIGINT   time on the host without that of the ranges inside on the same thread
 --   busy_ns       BIGINT   time in which a GPU operation that was launched inside runs, summed over devices; NULL as in ranges
 --   idle_ns       BIGINT   time in which one of them is open and no device of the trace works; NULL as in ranges
@@ -28,7 +30,7 @@ WITH host_steps AS (
     GROUP BY trace_id, step
 )
 SELECT
-    trace, rank, trace_id, step, name, path, parent_path, depth, call_count, dur_sum_ns, host_sum_ns, host_self_ns, busy_ns,
-    idle_ns, op_count
+    trace, rank, trace_id, step, name, path, parent_path, depth, call_count, dur_sum_ns, cut_count,
+    cut_sum_ns, host_sum_ns, host_self_ns, busy_ns, idle_ns, op_count
 FROM marked_ranges('host_steps')
 ORDER BY trace_id, step, path NULLS FIRST, name
