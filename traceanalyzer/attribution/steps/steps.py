@@ -20,7 +20,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 # With fewer steps the first step is kept.
 WARM_UP_FROM_STEPS = 4
 MIN_KEPT_STEPS = 2
-# A last step with fewer ops than this share of the median was cut off (the rule of torch-tb-profiler).
+# A last step with fewer ops than this share of the median was cut off (the rule of torch-tb-profiler), and so was a
+# first one.
 CUT_SHORT_SHARE = 0.8
 # Work from before the first step delays it where it keeps the device busy. Else the step holds what it waited for.
 BUSY_BEFORE_SHARE = 0.5
@@ -258,24 +259,31 @@ def _with_run_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | No
 
 
 def drop_steps(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
-    """Return steps with why the window drops them: no work, the first one that warms up, a last one that is cut."""
+    """Return steps with why the window drops them: no work, the first one that warms up, a first or last one that is cut."""
     for i, step in enumerate(steps):
         if step.start is None or step.end == step.start:
             steps[i] = replace(step, drop_reason="no GPU work")
         elif step.host.is_cut:
             steps[i] = replace(step, drop_reason="cut short")
     kept = [i for i, step in enumerate(steps) if step.drop_reason is None]
-    if len(kept) >= WARM_UP_FROM_STEPS:
+    if len(kept) > MIN_KEPT_STEPS and steps[kept[0]].op_count < CUT_SHORT_SHARE * _median_count(steps, kept[1:]):
+        # The recording of the GPU began within it; it warmed up, too.
+        steps[kept[0]] = replace(steps[kept[0]], drop_reason="cut short")
+        kept = kept[1:]
+    elif len(kept) >= WARM_UP_FROM_STEPS:
         steps[kept[0]] = replace(steps[kept[0]], drop_reason="warm-up")
         kept = kept[1:]
     if len(kept) > MIN_KEPT_STEPS and not steps[-1].host.is_cut:
         last = kept[-1]
-        median = float(np.median([steps[i].op_count for i in kept[:-1]]))
-        if steps[last].op_count < CUT_SHORT_SHARE * median:
+        if steps[last].op_count < CUT_SHORT_SHARE * _median_count(steps, kept[:-1]):
             steps[last] = replace(steps[last], drop_reason="cut short")
         elif steps[last].is_open:
             steps[last] = replace(steps[last], drop_reason="end not in the trace")
     return tuple(steps)
+
+
+def _median_count(steps: Sequence[DeviceStep], among: Sequence[int]) -> float:
+    return float(np.median([steps[i].op_count for i in among]))
 
 
 def chosen_steps(steps: tuple[DeviceStep, ...], chosen: tuple[int, int] | None) -> tuple[DeviceStep, ...]:
