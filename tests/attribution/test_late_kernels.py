@@ -39,7 +39,8 @@ def diagnosed(trace: dict[str, Any], folder: Path) -> tuple[list[tuple[int, str 
 @pytest.fixture
 def trace(root: Path) -> dict[str, Any]:
     with gzip.open(root / TRACE) as file:
-        return json.load(file)
+        loaded: dict[str, Any] = json.load(file)
+    return loaded
 
 
 def test_a_step_that_lacks_its_first_kernels_is_no_step(trace: dict[str, Any], tmp_path: Path) -> None:
