@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from traceanalyzer.diagnosis import Fix
 from traceanalyzer.rules.dialects import CUDA, HIP, XLA, XPU, in_dialect, is_possible
 from traceanalyzer.rules.rule_set.loading import load_rules
 
@@ -19,17 +20,18 @@ NAMES = Path(__file__).parents[1] / "support" / "snippet_names.h"
 # What compilers say of a name that a snippet leaves to the program.
 _UNDECLARED = re.compile(r"[‘'](\w+)[’'] was not declared|identifier \"(\w+)\" is undefined")
 _LAUNCH = re.compile(r"<<<.*?>>>", re.DOTALL)
-# Libraries that nvcc alone brings.
-_OF_NVCC = re.compile(r"\b(?:thrust|cub)::")
+# Libraries that nvcc and hipcc alone bring.
+_OF_NVCC = re.compile(r"\b(?:thrust|(?:hip)?cub)::")
 
 
 def snippets(lang: str, *dialects: str | None) -> dict[str, str]:
     """Return the code of each fix in a language, in the names of each vendor's devices, with its rule."""
-    found = {}
+    found: dict[str, str] = {}
     for rule in load_rules(tests=False):
-        for fix in (fix for fix in rule.fixes if fix.code and fix.lang == lang):
+        for fix in (Fix(fix.text, fix.code, fix.lang, fix.effort) for fix in rule.fixes if fix.lang == lang):
             for dialect in (dialect for dialect in dialects if is_possible(fix, dialect)):
                 found[in_dialect(fix, dialect).code or ""] = rule.id
+    found.pop("", None)
     return found
 
 
