@@ -8,7 +8,7 @@ from pathlib import Path
 import program_findings
 import pytest
 from program_findings import lead_of, words
-from torch_program import A100, T4, TorchProgram
+from torch_program import A100, RTX_3090, T4, TorchProgram
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
@@ -91,6 +91,108 @@ def in_bfloat16(*, on_turing: bool) -> TorchProgram:
     return program
 
 
+def move(program: TorchProgram, kind: str, size_bytes: int, us: float, *, pinned: bool = False) -> None:
+    """Copy as tensor.to() does."""
+    with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
+        program.copy(kind, size_bytes, us, pinned=pinned)
+
+
+def train(program: TorchProgram, layers: int, us: float) -> None:
+    """Run a forward and a backward pass that the launching thread is ahead of."""
+    for _ in range(layers):
+        program.run("aten::addmm", GEMM, us, 512)
+    for _ in range(2 * layers):
+        backward(program, "AddmmBackward0", "aten::mm", GEMM, us, 512)
+
+
+def logging_each_loss() -> TorchProgram:
+    """The loss is read in every step, and something that is not recorded follows while the queue is empty."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            train(program, 30, 200)
+            update(program, 300)
+            move(program, "DtoH", 4, 1.3)
+            program.host(3_000)
+    return program
+
+
+def searching_in_every_step() -> TorchProgram:
+    """Each batch has sizes of its own, and with cudnn.benchmark each searches for algorithms."""
+    program = TorchProgram(RTX_3090)
+    for step in range(8):
+        with program.step(step):
+            for _ in range(20):
+                with program.op("aten::cudnn_convolution"):
+                    for tried in range(4):
+                        program.call("cudaMalloc", 350)
+                        program.launch(f"cudnn_ampere_fp16_conv2d_{tried}", 900)
+                        program.call("cudaEventSynchronize", 4, waits=True)
+                        program.host(3_000)
+                        program.call("cudaFree", 400, waits=True)
+                    program.launch("cudnn_ampere_fp16_conv2d_2", 1_500, 512)
+            for _ in range(20):
+                program.run("aten::addmm", GEMM, 400, 512)
+    return program
+
+
+def tables_on_the_host() -> TorchProgram:
+    """Frozen tables of embeddings on the CPU: lookups and copies hold up the GPU."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            for _ in range(26):
+                with program.op("aten::embedding_bag"), program.op("aten::_embedding_bag"):
+                    program.host(700)
+                move(program, "HtoD", 2_000_000, 190)
+            train(program, 8, 300)
+            update(program, 300)
+    return program
+
+
+def decoding_videos() -> TorchProgram:
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            with program.op("torchcodec_ns::get_frames_at_indices"):
+                program.host(60_000)
+            move(program, "HtoD", 40_000_000, 1_800, pinned=True)
+            for _ in range(40):
+                program.run("aten::addmm", GEMM, 400, 512)
+    return program
+
+
+def growing_a_cache() -> TorchProgram:
+    """Each token is joined to the keys and values of all before it."""
+    program = TorchProgram(A100, op_us=2)
+    join = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::OpaqueType<2u>, unsigned int>(T*)"
+    flash = "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>(Flash_fwd_params)"
+    for _ in range(20):
+        for _ in range(32):
+            program.run("aten::linear", GEMM, 70)
+            for _ in range(2):
+                program.run("aten::cat", join, 45, 2_000)
+            program.run("aten::_flash_attention_forward", flash, 50, 512)
+            program.run("aten::linear", GEMM, 140)
+        program.item()
+    return program
+
+
+def transposing() -> TorchProgram:
+    """Each layer copies its result into another layout."""
+    program = TorchProgram(A100)
+    copy = (
+        "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>(T)"
+    )
+    for step in range(5):
+        with program.step(step):
+            for _ in range(60):
+                program.run("aten::linear", GEMM, 300, 512)
+                with program.op("aten::contiguous"), program.op("aten::clone"):
+                    program.run("aten::copy_", copy, 170, 4_096)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "a graph network": lambda: (passing_messages(), "gather-scatter", "adjacency @ x", "TF32"),
@@ -100,6 +202,42 @@ CASES: dict[str, Callable[[], Case]] = {
         "tensor-cores-unused",
         "which the tensor cores of the Tesla T4 do not compute",
         "dtype=torch.bfloat16",
+    ),
+    "a loss that is read before a pause": lambda: (
+        logging_each_loss(),
+        "sync-in-step",
+        "copied.record()",
+        "with_stack",
+    ),
+    "a search for algorithms in every step": lambda: (
+        searching_in_every_step(),
+        "algorithm-search-in-steps",
+        "(20 calls a step, mostly aten::cudnn_convolution",
+        "with_stack",
+    ),
+    "tables on the host": lambda: (
+        tables_on_the_host(),
+        "preprocess-on-critical-path",
+        'model.to("cuda")',
+        "transform(batch)",
+    ),
+    "videos decoded in the loop": lambda: (
+        decoding_videos(),
+        "preprocess-on-critical-path",
+        "VideoDecoder",
+        "transform(batch)",
+    ),
+    "a cache that grows by joins": lambda: (
+        growing_a_cache(),
+        "d2d-copies-excess",
+        "cache_implementation",
+        "block = torch.compile(block)",
+    ),
+    "results that change their layout": lambda: (
+        transposing(),
+        "d2d-copies-excess",
+        "no .contiguous()",
+        "torch.cat",
     ),
 }
 
