@@ -50,6 +50,14 @@ gpu    onnxruntime   void onnxruntime::cuda::_UnaryElementWise<float, float>(flo
 gpu    cupy          cupy_copy__float32_float32
 gpu    numba         cudapy::__main__::add(Array<float, 1, C, mutable, aligned>)
 gpu    numba         _ZN6cudapy8__main__3addB2v1E5ArrayIfLi1E1C7mutable7alignedE
+gpu    rapids        void cudf::hash::compute_groupby<int>(cudf::table_device_view)
+gpu    rapids        void ML::Solver::cd_fit<float>(float*, int)
+gpu    julia         _Z27gpu_broadcast_kernel_linear16CompilerMetadataI11DynamicSize12DynamicCheckv
+gpu    julia         _Z3add13CuDeviceArrayI7Float32Li1ELi1EES_
+gpu    llama.cpp     void mul_mat_vec_q<(ggml_type)12, 1>(const void *, const void *, float *)
+gpu    llama.cpp     void k_bin_bcast<&op_add, float, float, float>(const float *)
+gpu    gromacs       void nbnxn_kernel_ElecEwTwinCut_VdwLJ_F_cuda(NBAtomDataGpu, NBParamGpu)
+gpu    gromacs       void pmeSplineAndSpreadKernel<4, 1, 1>(PmeGpuCudaKernelParams)
 gpu    openmp        nvkernel_add2s2_omp__F1L1959_25_
 gpu    openmp        __omp_offloading_fd02_2a0b1c_main_l32
 gpu    openmp        main$_omp_fn$0

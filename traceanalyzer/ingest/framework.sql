@@ -33,6 +33,11 @@ SELECT
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^(loop|input)_\w*fusion(_\d+)?$')) THEN 'jax'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^cupy_|\bcupyx') OR place = 'host' AND regexp_matches(name, '(^|/)cupyx?/')) THEN 'cupy'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bcudapy::|^_ZN6cudapy')) THEN 'numba'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\b(cudf|cuml|cugraph)::|\bML::')) THEN 'rapids'
+        -- CUDA.jl and AMDGPU.jl pass their arrays as structures of their own.
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '(Cu|ROC)DeviceArray|CompilerMetadata|partial_mapreduce_grid')) THEN 'julia'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bggml_(type|cuda)|^(void )?(k_bin_bcast|mul_mat_vec_q|mul_mat_q)<')) THEN 'llama.cpp'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '(?i)\bnbnx[mn]_?kernel|\bNbnxm::|\bpme(Spline|Gather|Solve)\w*kernel')) THEN 'gromacs'
         -- nvc++ and nvfortran name what a directive became after its function and line, as do Clang and GCC.
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^nvkernel_|^__omp_offloading_|\$_omp_fn\$\d')) THEN 'openmp'
         WHEN bool_or(regexp_matches(name, '^__pgi_uacc_')

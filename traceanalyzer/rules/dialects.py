@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from traceanalyzer.diagnosis import Fix
 
 CUDA, HIP, XPU, NPU, XLA = "cuda", "hip", "xpu", "npu", "xla"
+# Programs in which nobody writes kernels in C++.
+JULIA, RAPIDS = "julia", "rapids"
 _OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
 _OF_OTHERS = re.compile(
     r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
@@ -61,6 +63,8 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
     """Return the dialect in which a trace is spoken of; None: the one in which rules are written."""
     if recorder in ("jax", "tensorflow", "torch_xla"):
         return XLA
+    if framework in (JULIA, RAPIDS):
+        return framework
     if vendor == "amd" or framework == "hip":
         return HIP
     return {"nvidia": CUDA, "intel": XPU, "ascend": NPU}.get(vendor or "")
@@ -76,11 +80,13 @@ def spoken(text: str, dialect: str | None) -> str:
 def is_possible(fix: Fix, dialect: str | None) -> bool:
     """Return whether a fix needs no tool that another vendor's devices lack, and no framework that is not used.
 
-    A program that XLA compiles gets no fix that is written for PyTorch or CUDA.
+    A program that XLA compiles gets no fix that is written for PyTorch or CUDA, one in Julia or with RAPIDS none in C++.
     """
     if dialect == XLA:
         both = f"{fix.text}\n{fix.code or ''}"
         return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
+    if dialect in (JULIA, RAPIDS):
+        return fix.lang != "cpp"
     return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
@@ -95,7 +101,7 @@ def read_on(addresses: Sequence[str], dialect: str | None, *, with_torch: bool =
     return tuple(
         address
         for address in addresses
-        if (dialect in (None, CUDA, XLA) or "nvidia.com" not in address)
+        if (dialect in (None, CUDA, XLA, JULIA, RAPIDS) or "nvidia.com" not in address)
         and (with_torch or "pytorch.org" not in address)
     )
 
@@ -131,7 +137,7 @@ def _npu_names(text: str) -> str:
 
 # By dialect and language of the fix.
 _CODE: Mapping[tuple[str | None, str], Callable[[str], str]] = {
-    (CUDA, "bash"): _cuda_commands,
+    **dict.fromkeys([(CUDA, "bash"), (JULIA, "bash"), (RAPIDS, "bash")], _cuda_commands),
     (HIP, "cpp"): _hip_names,
     (HIP, "bash"): _hip_commands,
     (XPU, "python"): _xpu_names,

@@ -19,6 +19,8 @@ FROM (
     ('steps', 'kineto', NULL, 'call prof.step() in every iteration, with schedule(wait=1, warmup=2, active=5)'),
     ('steps', 'nsys', NULL, 'name a range after each step: nvtxRangePushA("step 7"); or name them with --step-pattern'),
     ('steps', 'nsys', 'cupy', 'name a range after each step: cupy.cuda.nvtx.RangePush(f"step {i}"); or name them with --step-pattern'),
+    ('steps', 'nsys', 'rapids', 'name a range after each step: nvtx.push_range(f"step {i}"); or name them with --step-pattern'),
+    ('steps', 'nsys', 'julia', 'name a range after each step: NVTX.@range "step $i" iterate!(x); or name them with --step-pattern'),
     ('steps', 'nsys', 'pytorch', 'name a range after each step: torch.cuda.nvtx.range_push(f"step {i}"); or name them with --step-pattern'),
     ('steps', 'rocprof', NULL, 'name a range after each step: roctxRangePushA("step 7"); or name them with --step-pattern'),
     ('launch_link', NULL, NULL, 'record the calls of the host and the work of the device in one session, and start it on an idle device'),

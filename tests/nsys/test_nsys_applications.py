@@ -1,0 +1,131 @@
+"""Applications and languages that are not PyTorch: what leads, and a fix that their users can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cuda_program import A100, CudaProgram, write_programs
+from program_findings import diagnosed, lead_of, words
+
+pytestmark = pytest.mark.check
+
+# What a program has, the rule that leads, what it says, and what nothing of it says.
+Case = tuple[CudaProgram, str, str, str]
+OPERATOR = "_Z27gpu_broadcast_kernel_linear16CompilerMetadataI11DynamicSize12DynamicCheckv"
+WEIGHTS = "void mul_mat_vec_q<(ggml_type)12, 1>(const void *, const void *, float *)"
+
+
+def groups_of_frames() -> CudaProgram:
+    """cuDF without a pool asks the driver around each kernel."""
+    program = CudaProgram(A100)
+    for _ in range(200):
+        program.call("cudaMalloc_v3020", 210)
+        program.launch("void cudf::hash::compute_groupby<int>(cudf::table_device_view)", 220, 2_000, 256)
+        program.launch("void thrust::cuda_cub::core::_kernel_agent<ParallelForAgent>(T2)", 40, 2_000, 256)
+        program.synchronize()
+        program.call("cudaFree_v3020", 190)
+    return program
+
+
+def small_frames() -> CudaProgram:
+    """Python around each call of cuDF takes much longer than its kernel."""
+    program = CudaProgram(A100)
+    for _ in range(300):
+        program.host(260)
+        program.launch("void cudf::binops::compiled::for_each_kernel<Add>(int)", 5, 40, 256)
+    program.synchronize()
+    return program
+
+
+def broadcasts() -> CudaProgram:
+    """Each operator of Julia is a kernel of its own, and the host reads a sum after some."""
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(300):
+        for _ in range(6):
+            program.launch(OPERATOR, 40, 2_048, 256)
+        program.launch("_Z22partial_mapreduce_grid8identity7add_sum7Float32", 25, 512, 512)
+        program.copy("DtoH", 4, 1.2)
+    program.synchronize()
+    return program
+
+
+def small_broadcasts() -> CudaProgram:
+    """Each operator of Julia is a kernel of its own, which takes the host longer than the device."""
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(3_000):
+        program.host(5)
+        program.launch(OPERATOR, 3, 40, 256)
+    program.synchronize()
+    return program
+
+
+def layers_on_the_host() -> CudaProgram:
+    """llama.cpp computes half of the layers of each token on the CPU."""
+    program = CudaProgram(A100)
+    for _ in range(50):
+        program.host(24_000)
+        program.copy("HtoD", 16_384, 3)
+        for _ in range(16):
+            program.launch(WEIGHTS, 120, 11_008, 128, call_us=2.4)
+        program.copy("DtoH", 16_384, 3)
+    return program
+
+
+def one_token_at_a_time() -> CudaProgram:
+    """llama.cpp samples each token on the host before the next one begins."""
+    program = CudaProgram(A100)
+    for _ in range(60):
+        program.copy("HtoD", 16_384, 3)
+        for _ in range(100):
+            program.launch(WEIGHTS, 30, 11_008, 128, call_us=2.4)
+        program.copy("DtoH", 600_000, 30)
+        program.host(700)
+    return program
+
+
+def molecules() -> CudaProgram:
+    """Kernels of a small system in GROMACS are over before the next one is launched."""
+    program = CudaProgram(A100)
+    for _ in range(400):
+        program.host(30)
+        program.launch("void nbnxn_kernel_ElecEwTwinCut_VdwLJ_F_cuda(NBAtomDataGpu)", 9, 7_000, 64)
+        for part in ("SplineAndSpreadKernel", "SolveKernel", "GatherKernel"):
+            program.launch(f"void pme{part}<4, 1, 1>(PmeGpuCudaKernelParams)", 3, 400, 64)
+    program.synchronize()
+    return program
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "cuDF": lambda: (groups_of_frames(), "alloc-in-steady-state", "rmm.reinitialize", "thrust::"),
+    "small frames": lambda: (small_frames(), "host-stalls", "dask_frames.repartition", "std::async"),
+    "Julia": lambda: (broadcasts(), "unfused-elementwise", "@. y = a * x", "thrust"),
+    "small arrays in Julia": lambda: (small_broadcasts(), "launch-bound", "CUDA.@captured", "cudaStreamBeginCapture"),
+    "llama.cpp that leaves layers to the CPU": lambda: (layers_on_the_host(), "host-stalls", "-ngl 99", "read_input"),
+    "llama.cpp": lambda: (one_token_at_a_time(), "sync-in-step", "-np 8", "torch"),
+    "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_fix_is_one_that_its_users_can_make(name: str, tmp_path: Path) -> None:
+    program, rule, says, never = CASES[name]()
+    diagnosis = diagnosed(write_programs(tmp_path / "report1.sqlite", program))
+    leading = lead_of(diagnosis)
+    assert (leading.rule, says in words(leading)) == (rule, True)
+    assert never not in " ".join(map(words, diagnosis.findings))
+
+
+def test_a_busy_device_is_left_alone_in_any_language(tmp_path: Path) -> None:
+    for number, name in enumerate((OPERATOR, WEIGHTS, "void cudf::detail::gather_kernel<int>(column_device_view)")):
+        program = CudaProgram(A100)
+        for part in range(900):
+            program.launch(name.replace("kernel", f"kernel{part % 6}"), 400, 8_192, 256)
+        program.synchronize()
+        findings = diagnosed(write_programs(tmp_path / f"report{number}.sqlite", program)).findings
+        assert {finding.rule for finding in findings} <= {
+            "unfused-elementwise",
+            "dominant-kernel",
+            "tq-no-step-markers",
+        }
