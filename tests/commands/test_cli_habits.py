@@ -307,3 +307,30 @@ def test_a_diagnosis_in_a_debugger_is_one_line(stored: list[str]) -> None:
     run, _, store = stored
     with traceanalyzer.open(run, store=store) as opened:
         assert len(repr(opened.diagnose())) < 200
+
+
+@pytest.mark.parametrize("command", ["diagnose", "diff"])
+def test_each_option_of_a_long_help_stands_in_a_section(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    sections = capsys.readouterr().out.split("\n\n")
+    titles = ["What is analyzed", "The report", "Rules and settings", "Exit status", "Where and how it runs"]
+    named = dict.fromkeys(f"{title}:" for title in titles)
+    assert [section.split("\n")[0] for section in sections if section.split("\n")[0] in named] == list(named)
+    first, *words = sections[-1].split()
+    # No option but that for help is left.
+    assert first == "Other:" and words[-6:] == ["--help", "Show", "this", "message", "and", "exit."] and len(words) <= 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["top", "RUN"], "is a run; what to list comes first, as in `top kernels RUN`"),
+        (["top", "foo"], "Invalid value for 'WHAT': 'foo' is not one of"),
+        (["record", "foo"], "Invalid value for 'PROFILER': 'foo' is not one of"),
+    ],
+)
+def test_a_word_that_is_none_of_a_list_is_an_error_that_names_the_list(
+    arguments: list[str], said: str, stored: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([stored[0] if word == "RUN" else word for word in arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -608,3 +608,27 @@ def test_unexplained_time_of_the_host_says_what_would_show_it(share: float, is_t
         f"What the host did there was not recorded: {hint}." if hint else "What the host did there was not recorded."
     )
     assert (words in text) == is_told
+
+
+def test_columns_of_evidence_do_not_say_a_name_twice() -> None:
+    from traceanalyzer.diagnosis import Evidence
+
+    rows = (
+        (1.0, "train.py(3): step", "train.py(3): step"),
+        (0.9, "many, such as model.py(7): forward", "model.py(7): forward"),
+        (0.8, "aten::mm", "model.py(9): forward"),
+    )
+    finding = loader_finding(evidence=(Evidence("Longest stretches", ("ms", "during", "python"), rows),))
+    text = report(sick(findings=(finding,)))
+    assert text.count("train.py(3): step") == text.count("model.py(7): forward") == 1
+    assert text.count("model.py(9): forward") == 1
+    alone = replace(finding, evidence=(Evidence("Longest stretches", ("ms", "during", "python"), rows[:2]),))
+    assert "during" in report(sick(findings=(alone,))) and "python" not in report(sick(findings=(alone,)))
+
+
+def test_what_no_rule_explains_on_several_devices_is_said_to_be_of_all() -> None:
+    ledgers = tuple(replace(sick().ledgers[0], rank=rank, trace=f"rank{rank}.json") for rank in range(3))
+    assert "% of the time of all 3 devices" in " ".join(report(sick(ledgers=ledgers)).split())
+    assert "% of the time of both devices" in " ".join(report(sick(ledgers=ledgers[:2])).split())
+    one = " ".join(report(sick()).split())
+    assert "Not explained by any rule" in one and " devices" not in one.split("Not explained by any rule")[1]

@@ -28,10 +28,10 @@ def snippets(lang: str, *dialects: str | None) -> dict[str, str]:
     """Return the code of each fix in a language, in the names of each vendor's devices, with its rule."""
     found: dict[str, str] = {}
     for rule in load_rules(tests=False):
-        for fix in (Fix(fix.text, fix.code, fix.lang, fix.effort) for fix in rule.fixes if fix.lang == lang):
-            for dialect in (dialect for dialect in dialects if is_possible(fix, dialect)):
-                found[in_dialect(fix, dialect).code or ""] = rule.id
-    found.pop("", None)
+        for fix in (fix for fix in rule.fixes if fix.code and fix.lang == lang):
+            plain = Fix(fix.text, fix.code, fix.lang, fix.effort)
+            for dialect in (dialect for dialect in dialects if is_possible(plain, dialect)):
+                found[in_dialect(plain, dialect).code or ""] = rule.id
     return found
 
 

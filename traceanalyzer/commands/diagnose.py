@@ -15,6 +15,7 @@ import click
 
 from traceanalyzer.commands.opening import (
     RunOptions,
+    Sectioned,
     cluster_options,
     no_settings_option,
     opened,
@@ -67,7 +68,7 @@ def _opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @several_run_options
 @step_options
 @cluster_options

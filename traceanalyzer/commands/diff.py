@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.comparing import load_summaries, summary_options, tell_gate
-from traceanalyzer.commands.opening import RunOptions, RunPath
+from traceanalyzer.commands.opening import RunOptions, RunPath, Sectioned
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -46,7 +46,7 @@ class Percent(_FloatType):
         return float(found[1]) / 100
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("base", type=RunPath())
 @click.argument("new", type=RunPath())
 @click.option(

@@ -39,6 +39,31 @@ if TYPE_CHECKING:
 PATIENCE_S = 1.0
 
 
+# The options of `diagnose` and `diff` by what they are for, as their help shows them.
+_OPTION_SECTIONS = {
+    "What is analyzed": "base new step rank device step-pattern ncu missing align min-effect capture-spread",
+    "The report": "format output also force brief top open open-ranks level source-root verbose quiet",
+    "Rules and settings": "rules set no-settings trust",
+    "Exit status": "fail-on unsure budgets accept-difference",
+    "Where and how it runs": "store from-store jobs cluster retries plan",
+}
+
+
+class Sectioned(click.Command):
+    """A command whose help shows its options in sections; those without one come last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by what they are for."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        shown = {option.opts[-1]: record for option in options if (record := option.get_help_record(ctx))}
+        for title, names in _OPTION_SECTIONS.items():
+            records = [shown.pop(f"--{name}") for name in names.split() if f"--{name}" in shown]
+            with formatter.section(title):
+                formatter.write_dl(records)
+        with formatter.section("Other"):
+            formatter.write_dl(list(shown.values()))
+
+
 class Activity:
     """Shows phases and the reading of files on standard error; does nothing unless it is enabled."""
 

@@ -19,11 +19,13 @@ class What(click.Choice[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         many = {"copy": "copies", "ops": "operators"}.get(value, f"{value}s")
+        if many not in WHAT and value not in WHAT and Path(value).exists():
+            self.fail(f"{value!r} is a run; what to list comes first, as in `top kernels RUN`", param, ctx)
         return super().convert(many if many in WHAT else value, param, ctx)
 
 
 @click.command()
-@click.argument("what", type=What(WHAT))
+@click.argument("what", type=What(WHAT), metavar="WHAT")
 @run_options
 @step_options
 @click.option(
@@ -63,6 +65,7 @@ def top(
 ) -> None:
     """Show what costs most: kernels, operators, modules, lines of Python, marked ranges, collectives and copies.
 
+    WHAT is kernels, operators, modules, layers, lines, ranges, collectives, copies or iterations (of a server).
     Ranges are what the program marked: record_function, NVTX, annotations of XLA. Times are sums over calls and ranks.
     The rows come from metrics that `sql` can query; the last line names theirs.
     """

@@ -105,7 +105,7 @@ facts AS (
             {capability: 'failed_allocations', available: if(traces.recorder = 'nsys', host.api_calls > 0, traces.has_memory), detail: 'neither allocator events nor what calls return was recorded'},
             {capability: 'sync_edges', available: traces.has_sync_events, detail: 'stream and event waits were not recorded'},
             {capability: 'api_calls', available: host.api_calls > 0, detail: 'no runtime or driver calls are in the trace'},
-            {capability: 'copy_kinds', available: coalesce(copies_in.unknown_copies, 0) = 0, detail: printf('%d of %d copies to the device do not say from which memory', copies_in.unknown_copies, copies_in.copies)},
+            {capability: 'copy_kinds', available: coalesce(copies_in.unknown_copies, 0) = 0, detail: printf('%d of %d copies to the device %s not say from which memory', copies_in.unknown_copies, copies_in.copies, if(copies_in.unknown_copies = 1, 'does', 'do'))},
             {capability: 'all_ranks', available: run.found_ranks >= coalesce(run.world_size, 1), detail: printf('%d of %d ranks %s in the run', run.found_ranks, run.world_size, if(run.found_ranks = 1, 'is', 'are'))}
         ], recursive := true)
     FROM canonical.traces AS traces

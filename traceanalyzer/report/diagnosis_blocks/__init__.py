@@ -199,7 +199,9 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
     blocks += [Paragraph(words, role="dim") for words in tails[:1]]
     if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
         blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
-    share = f"{percent(rest.left)} of the time"
+    count = len(diagnosis.ledgers) if pooled_ledger(diagnosis) is None else 1
+    whose = "" if count == 1 else " of both devices" if count == 2 else f" of all {count} devices"
+    share = f"{percent(rest.left)} of the time{whose}"
     return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
 
 

@@ -305,11 +305,25 @@ def _tables(evidences: Sequence[Evidence], most_rows: int | None) -> list[Table]
 
 def _evidence_table(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> Table:
     note = f"{len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
+    rows = without_repetitions(rows)
     shown = telling_columns(evidence, rows)
     columns = tuple(column_words(evidence.columns[i]) for i in shown)
     cells = tuple(tuple(value_words(evidence.columns[i], row[i]) for i in shown) for row in rows)
     right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
     return Table(columns, cells, right=right, title=evidence.title, note=note)
+
+
+def without_repetitions(rows: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Return rows without texts that an earlier column of the row says, alone or as an example of many."""
+    return [
+        tuple(
+            None
+            if isinstance(value, str) and any(said in row[:i] for said in (value, f"many, such as {value}"))
+            else value
+            for i, value in enumerate(row)
+        )
+        for row in rows
+    ]
 
 
 def telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:

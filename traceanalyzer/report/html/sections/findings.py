@@ -18,6 +18,7 @@ from traceanalyzer.report.diagnosis_blocks.findings import (
     other_place_words,
     rival_blocks,
     telling_columns,
+    without_repetitions,
     worth_words,
 )
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
@@ -137,7 +138,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 
 def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
-    rows = evidence.rows[:MOST_ROWS]
+    rows = without_repetitions(evidence.rows[:MOST_ROWS])
     shown = telling_columns(evidence, rows)
     shared = [i for i in shown if len(rows) > 1 and len({row[i] for row in rows}) == 1 and isinstance(rows[0][i], str)]
     shown = [i for i in shown if i not in shared]
