@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,6 +42,8 @@ LIKE_SAVING_SHARE = 0.5
 LIKE_RIVAL_SHARE = 0.2
 # What a rank and the run save are both shown where they differ by more.
 SAME_SHARE = 0.005
+# In a message that says how much of the rank's saving is sure.
+_SURE = "is sure to be saved"
 # Of a finding where the trace speaks against each fix of its rule.
 NO_FIX = "None of the known fixes fits this program."
 _FIX = Text("fix", "good")
@@ -140,10 +143,17 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
 
 
 def message_words(diagnosis: Diagnosis, finding: Finding) -> str:
-    """Return what a finding says, behind its rank where the numbers are the rank's and the saving is the run's."""
+    """Return what a finding says, behind its rank where the numbers are the rank's and the saving is the run's.
+
+    The sentence then promises what its heading does: the run's saving in place of the rank's.
+    """
     is_of_rank = finding.rank is not None and len(diagnosis.ledgers) > 1 and pooled_ledger(diagnosis) is None
     if not is_of_rank or finding.run_saving_share is None or _saves_alike(finding):
         return finding.message
+    promise = rf"\bup to {re.escape(percent(finding.saving_share or 0.0))} of the (?:time|window|step)\b"
+    said, count = re.subn(promise, f"up to {percent(finding.run_saving_share)} of the run", finding.message)
+    if count and _SURE not in finding.message:
+        return f"Rank {finding.rank}: {said}"
     return f"Rank {finding.rank} alone: {finding.message}"
 
 
