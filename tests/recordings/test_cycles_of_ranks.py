@@ -90,6 +90,23 @@ def test_a_rank_that_lacks_a_cycle_meets_the_others_in_the_cycle_that_it_has(fol
     assert "ranks of different runs" not in screen
 
 
+def test_the_late_rank_is_named_in_two_cycles_as_in_one(tmp_path: Path) -> None:
+    job = JOB | {"steps": 6, "comm_us": 900, "faults": {"rank": 1, "loader_us": 9_000}}
+    run = write_cycles(tmp_path, job)
+    simulate_job(job).write_kineto(tmp_path / "once")
+    found, expected = (
+        json.loads(asked("diagnose", folder, "--store", tmp_path / f"store_{folder.name}", "--format", "json"))
+        for folder in (run, tmp_path / "once")
+    )
+    one, other = (
+        next(item for item in diagnosis["findings"] if item["rule"] == "comm-straggler-wait")
+        for diagnosis in (found, expected)
+    )
+    assert (one["rank"], one["message"]) == (other["rank"], other["message"])
+    assert one["saving_share"] == pytest.approx(other["saving_share"], abs=0.001)
+    assert found["findings"][0]["rule"] == expected["findings"][0]["rule"]
+
+
 def test_a_cycle_without_the_late_rank_is_listed_and_blames_no_collective(tmp_path: Path) -> None:
     run = write_cycles(tmp_path, JOB | {"steps": 4, "comm_us": 900, "faults": {"rank": 1, "loader_us": 9_000}})
     next(run.glob("*_5001.1764000000*")).unlink()

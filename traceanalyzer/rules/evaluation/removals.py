@@ -261,19 +261,35 @@ def device_bounds(
 def run_bounds(
     rule: Rule, removals: Mapping[Device, Removal], run_savings: RunScan, windows: Mapping[Device, Mapping[str, Any]]
 ) -> dict[Device, DeviceBound]:
-    """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
+    """Return what the run saves if the rule's fix is made on one rank alone, and on all of them.
+
+    A rank that was recorded several times is fixed in all its recordings: the run takes as long as the longest.
+    """
     all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(removals)
     # One alone saves no more than all of them: what is nothing on all is not asked of each.
     longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
     alone = dict.fromkeys(windows, None if all_ns is None else 0)
     if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
-        asked = [place for place in windows if run_savings.most_alone_ns(place)]
-        run_savings.prepare({place: removals[place]} for place in asked)
-        alone |= {place: run_savings.saved_ns({place: removals[place]}) for place in asked}
+        asked = {
+            place: {each: removals[each] for each in places}
+            for place, places in _of_one_rank(windows).items()
+            if len(places) > 1 or run_savings.most_alone_ns(place)
+        }
+        run_savings.prepare(asked.values())
+        alone |= {place: run_savings.saved_ns(fixes) for place, fixes in asked.items()}
     return {
         place: DeviceBound(window, removals[place], alone[place], run_ns=all_ns, longest_ns=longest_ns)
         for place, window in windows.items()
     }
+
+
+def _of_one_rank(windows: Mapping[Device, Mapping[str, Any]]) -> dict[Device, list[Device]]:
+    """Return for each device those of the same number in all recordings of its rank."""
+    of_rank: dict[tuple[int, int], list[Device]] = {}
+    for place, window in windows.items():
+        rank = -1 - place[0] if window["rank"] is None else int(window["rank"])
+        of_rank.setdefault((rank, place[1]), []).append(place)
+    return {place: places for places in of_rank.values() for place in places}
 
 
 def fill_bound(

@@ -7,20 +7,25 @@
 WITH blamed AS (
     SELECT
         coalesce(traces.rank, -1 - traces.trace_id) AS rank,
+        recordings.session,
         min(windows.trace_id) AS trace_id,
         arg_min(windows.device, (windows.trace_id, windows.device)) AS device
     FROM windows
     JOIN traces USING (trace_id)
-    GROUP BY coalesce(traces.rank, -1 - traces.trace_id)
+    JOIN recordings USING (trace_id)
+    GROUP BY coalesce(traces.rank, -1 - traces.trace_id), recordings.session
 )
 SELECT
     blamed.trace_id, blamed.device, ledger_rows.trace_id AS row_trace_id, ledger_rows.device AS row_device,
     row_id AS item_id, step, dur_ns, bucket, confidence
 FROM ledger_rows
+JOIN recordings USING (trace_id)
 LEFT JOIN attribution.collective_members AS members
     ON members.trace_id = ledger_rows.trace_id
     AND members.op_id = ledger_rows.blame_id
     AND ledger_rows.blame_kind = 'op'
     AND (members.wait_ns >= ledger_rows.dur_ns OR ledger_rows.bucket = 'dev.straggler_wait')
-JOIN blamed ON blamed.rank = coalesce(ledger_rows.blame_rank, members.last_rank, -1 - members.last_trace_id)
+JOIN blamed
+    ON blamed.rank = coalesce(ledger_rows.blame_rank, members.last_rank, -1 - members.last_trace_id)
+    AND blamed.session = recordings.session
 WHERE kept AND cause IN (SELECT unnest($causes::VARCHAR[])) AND TRUE /* where */
