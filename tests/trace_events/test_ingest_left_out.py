@@ -30,6 +30,7 @@ UNREADABLE = [
     ("rank1.json", GOOD.encode("utf-16-le"), "text in UTF-16"),
     ("rank1.json", b"Permission denied", "no trace"),
     ("rank1.JSON", b"<html>", "no trace"),
+    ("rank1.json.gz", gzip.compress(gzip.compress(GOOD.encode())), "compressed twice with gzip"),
     ("rank1.json.zst", b"(\xb5/\xfd\x04X", "compressed in another way"),
     ("rank1.sqlite", b"SQLite format", "no trace"),
 ]

@@ -215,6 +215,7 @@ _OTHER_FORMATS = (
 _PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
 # The same by their first bytes, whatever they are called.
 _OTHER_CONTENTS = (
+    (b"\x1f\x8b", "compressed twice with gzip", "decompress it once: gunzip {}"),
     (b"\xfd7zXZ\0", _PACKED, _UNPACK),
     (b"(\xb5/\xfd", _PACKED, _UNPACK),
     (b"BZh", _PACKED, _UNPACK),
@@ -286,7 +287,7 @@ def other_format(path: Path) -> tuple[str, str] | None:
     head = read_head(path)
     for first_bytes, what, hint in _OTHER_CONTENTS:
         if head.startswith(first_bytes):
-            return what, hint
+            return what, hint.format(path.name)
     for begins, what, hint in _OTHER_TEXTS:
         if begins.search(head):
             return what, hint
