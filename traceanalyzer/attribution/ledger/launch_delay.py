@@ -3,10 +3,10 @@
 The state of the thread while the device is idle would mislead: after a synchronisation the device is idle while the
 thread works, and in a launch-bound loop the idle part falls into the launch call, even where other work costs more. So
 each launch delay is spread over the whole stretch of host time since the last compute launch whose work had begun by
-then, in proportion to its causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
-longer. The wait also took away the time that the host was ahead of the device: light causes pass their share on to the
-wait, up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes
-nothing on.
+then, in proportion to its causes. Time before a wait that began while compute was still running cost nothing, because
+the wait would have been longer. The wait also took away the time that the host was ahead of the device: light causes
+pass their share on to the wait, up to its length. Code of the program that runs for a while without a call is no delay
+of a launch, and passes nothing on.
 """
 
 from __future__ import annotations
