@@ -193,6 +193,30 @@ def transposing() -> TorchProgram:
     return program
 
 
+def slowed_down() -> TorchProgram:
+    """The power limit lowers the clock after a third of the recording."""
+    program = TorchProgram(A100)
+    for step in range(12):
+        us = 500 if step < 5 else 700
+        with program.step(step):
+            for layer in range(30):
+                program.run("aten::addmm", GEMM, us, (512, 640, 768)[layer % 3])
+            for layer in range(60):
+                backward(program, "AddmmBackward0", "aten::mm", GEMM, us, (512, 640, 768)[layer % 3])
+            update(program, 900)
+    return program
+
+
+def of_many_lengths() -> TorchProgram:
+    """Batches of texts whose length varies."""
+    program = TorchProgram(A100)
+    for step in range(14):
+        with program.step(step):
+            train(program, 30, (250, 850, 400, 500, 1_050, 650, 300)[step % 7])
+            update(program, 900)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "a graph network": lambda: (passing_messages(), "gather-scatter", "adjacency @ x", "TF32"),
@@ -232,6 +256,13 @@ CASES: dict[str, Callable[[], Case]] = {
         "d2d-copies-excess",
         "cache_implementation",
         "block = torch.compile(block)",
+    ),
+    "a clock that falls": lambda: (slowed_down(), "gpu-slows-down", "take 1.40 times as long", "Healthy"),
+    "batches of many lengths": lambda: (
+        of_many_lengths(),
+        "step-time-jitter",
+        "the kernels themselves take longer",
+        "would save",
     ),
     "results that change their layout": lambda: (
         transposing(),
