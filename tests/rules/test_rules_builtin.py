@@ -36,6 +36,8 @@ NO_COUNTS = {
     "piece_count",
     "process_count",
     "collective_count",
+    "doing",
+    "remedy",
 }
 
 OF_TRAINING = re.compile(

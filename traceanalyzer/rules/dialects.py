@@ -80,11 +80,13 @@ def spoken(text: str, dialect: str | None) -> str:
 def is_possible(fix: Fix, dialect: str | None) -> bool:
     """Return whether a fix needs no tool that another vendor's devices lack, and no framework that is not used.
 
-    A program that XLA compiles gets no fix that is written for PyTorch or CUDA, one in Julia or with RAPIDS none in C++.
+    A program that XLA compiles gets no fix that is written for PyTorch or CUDA; one in Julia or RAPIDS, none in C++.
     """
     if dialect == XLA:
         both = f"{fix.text}\n{fix.code or ''}"
         return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
+    if fix.lang == JULIA:
+        return dialect == JULIA
     if dialect in (JULIA, RAPIDS):
         return fix.lang != "cpp"
     return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")

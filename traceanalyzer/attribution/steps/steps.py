@@ -259,7 +259,7 @@ def _with_run_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | No
 
 
 def drop_steps(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
-    """Return steps with why the window drops them: no work, the first one that warms up, a first or last one that is cut."""
+    """Return steps with why the window drops them: no work, one that warms up, a first or last one that is cut."""
     for i, step in enumerate(steps):
         if step.start is None or step.end == step.start:
             steps[i] = replace(step, drop_reason="no GPU work")
