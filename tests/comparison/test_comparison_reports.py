@@ -17,6 +17,7 @@ from report_schemas import junit_root, sarif_results
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import GateResult, check_diff
+from traceanalyzer.comparison.summary import CompareOptions
 from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.report import formats
 from traceanalyzer.settings.budgets import Budget
@@ -215,3 +216,10 @@ def test_sarif_names_the_settings_where_no_line_is_known(tmp_path: Path) -> None
 def test_a_silenced_finding_is_a_suppressed_result(tmp_path: Path) -> None:
     (result,) = sarif_of(replace(sick(), findings=(), suppressed=(loader_finding(),)), tmp_path)
     assert result["suppressions"] == [{"kind": "external"}]
+
+
+def test_an_accepted_difference_that_is_none_is_said() -> None:
+    base, new = capture((100.0,) * 4), capture((100.0,) * 4)
+    text = written(compare([base], [new], CompareOptions(accepted=("mode", "foo"))), "terminal")
+    assert "Accepted, but no difference here: mode and foo." in text
+    assert "Accepted:" not in text

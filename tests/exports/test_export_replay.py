@@ -84,6 +84,18 @@ def test_what_cannot_be_replayed_is_an_error(operator: str, row: int, shapes: An
         _replay(operator, row, shapes=shapes)
 
 
+@pytest.mark.check
+def test_a_script_says_that_its_device_is_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = _replay("aten::relu", shapes=[[2]], args={"Input type": ["float"]}).replace("'cuda'", "'nosuch'")
+    file = tmp_path / "replay.py"
+    file.write_text(script, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("this PyTorch has no device 'nosuch' (")
+    assert done.stderr.count("nosuch") <= 2 and "set DEVICE above" in done.stderr and "Traceback" not in done.stderr
+
+
 RECORDED = """
 import sys, torch, torch.nn.functional as F
 from torch.profiler import profile, ProfilerActivity

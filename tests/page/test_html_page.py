@@ -435,3 +435,11 @@ def test_several_formats_come_from_one_analysis(
 def test_a_format_that_is_none_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(root / "sample_traces" / "slow_loader"), "--also", "pdf=x.pdf"]) == 2
     assert "unknown format 'pdf'" in capsys.readouterr().err
+
+
+def test_a_time_to_view_that_is_none_names_its_own_option(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = [str(root / "sample_traces" / "slow_loader"), "--store", str(tmp_path)]
+    assert main(["view", *run, "--perfetto", "--at", "5-2", "--no-open"]) == 2
+    assert "error: --at: '5-2' is no window" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
         parts = parts_of(run, [rank] if rank is not None else ())
         names = [finding.trace for finding in diagnosis.findings if finding.kind != "quality"]
         part = next((part for name in names for part in parts if part.trace.trace == name), parts[0])
-        asked_ns = None if at is None else at_window(part, at).window_ns
+        asked_ns = None if at is None else at_window(part, at, "--at").window_ns
         file = run.store / "perfetto.json.gz"
         with written_bytes(file, is_own=True) as stream:
             write_trace(run, part, diagnosis, stream, from_tables=False, plain=False)

@@ -85,15 +85,15 @@ def parts_of(
     return parts if step is None else [_of_step(run, part, step) for part in parts]
 
 
-def at_window(part: TracePart, window: str) -> TracePart:
+def at_window(part: TracePart, window: str, option: str = "--window") -> TracePart:
     """Return the part of a trace in a window `A-B`, milliseconds since its start.
 
-    Raises TraceAnalyzerError for what is no window.
+    Raises TraceAnalyzerError for what is no window, with the option that gave it.
     """
     match = _WINDOW.fullmatch(window)
     first, last = (round(float(text) * 1e6) for text in match.groups()) if match else (0, 0)
     if last <= first:
-        raise TraceAnalyzerError(f"{window!r} is no window", "--window", "two times in ms, for example 120.5-180")
+        raise TraceAnalyzerError(f"{window!r} is no window", option, "two times in ms, for example 120.5-180")
     return replace(part, window_ns=(part.first_ns + first, part.first_ns + last))
 
 

@@ -169,17 +169,21 @@ def _steps(steps_ns: Sequence[int], *, verbose: bool) -> str:
 
 def confounder_sections(diff: Diff) -> list[Section]:
     """Return what else differs between the sides, and how to accept what forbids a verdict."""
-    if not diff.confounders:
+    if not diff.confounders and not diff.options.accepted:
         return []
     shown = diff.confounders[:MOST_CONFOUNDERS]
     rows = tuple((item.key, item.base, item.new, "forbids a verdict" if item.blocks else "") for item in shown)
     note = f"{len(diff.confounders) - len(shown)} more in JSON" if len(shown) < len(diff.confounders) else ""
-    blocks: list[Block] = [Table(("what", "base", "new", ""), rows, note=note)]
+    blocks: list[Block] = [Table(("what", "base", "new", ""), rows, note=note)] if rows else []
     if diff.blockers:
         keys = " ".join(f"--accept-difference {item.key}" for item in diff.blockers)
         blocks.append(Paragraph(f"To compare all the same: {keys}", role="dim"))
-    if diff.options.accepted:
-        blocks.append(Paragraph(f"Accepted: {listed(diff.options.accepted)}.", role="caution"))
+    found = {item.key for item in diff.confounders}
+    accepted = [key for key in diff.options.accepted if key in found]
+    if accepted:
+        blocks.append(Paragraph(f"Accepted: {listed(accepted)}.", role="caution"))
+    if others := [key for key in diff.options.accepted if key not in found]:
+        blocks.append(Paragraph(f"Accepted, but no difference here: {listed(others)}.", role="caution"))
     return [Section(tuple(blocks), Heading("Also different"))]
 
 
