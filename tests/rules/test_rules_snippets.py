@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.diagnosis import Fix
-from traceanalyzer.rules.dialects import CUDA, HIP, JULIA, XLA, XPU, in_dialect, is_possible
+from traceanalyzer.rules.dialects import CUDA, HIP, XLA, XPU, in_dialect, is_possible
 from traceanalyzer.rules.rule_set.loading import load_rules
 
 NAMES = Path(__file__).parents[1] / "support" / "snippet_names.h"
@@ -36,7 +36,8 @@ def snippets(lang: str, *dialects: str | None) -> dict[str, str]:
 
 
 def test_code_is_in_a_language_that_is_checked_here() -> None:
-    assert {fix.lang for rule in load_rules(tests=False) for fix in rule.fixes if fix.code} == {"python", "bash", "cpp", "julia"}
+    languages = {fix.lang for rule in load_rules(tests=False) for fix in rule.fixes if fix.code}
+    assert languages == {"python", "bash", "cpp", "julia"}  # no parser of Julia is among the packages of the tests
 
 
 def test_python_parses() -> None:
@@ -101,14 +102,6 @@ def test_prefetches_of_hip_keep_its_arguments() -> None:
     assert prefetches
     assert all("hipMemPrefetchAsync(data, bytes, device, stream);" in code for code in prefetches)
     assert not any("CUDA" in code or "Location" in code for code in prefetches)
-
-
-@pytest.mark.skipif(shutil.which("julia") is None, reason="needs julia")
-def test_julia_parses() -> None:
-    code = "".join(f"let\n{code}\nend\n" for code in snippets("julia", JULIA))
-    parse = ["julia", "--startup-file=no", "-e", "Meta.parseall(read(stdin, String)).args |> foreach(println)"]
-    said = subprocess.run(parse, input=code, capture_output=True, text=True, check=True)
-    assert "error" not in said.stdout
 
 
 @pytest.mark.check
