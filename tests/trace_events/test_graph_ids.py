@@ -55,3 +55,21 @@ def test_a_node_belongs_to_a_graph_other_than_0(
     (op,) = tables["gpu_ops"]
     assert (op["graph_id"], op["graph_node_id"]) == kept
     assert tables.defects == {}
+
+
+@pytest.mark.parametrize(
+    ("args", "stream"),
+    [
+        ('"stream": 60, "original_stream": 21', 21),
+        ('"stream": 21, "annotated_stream": 60', 21),
+        ('"stream": 60', 60),
+    ],
+)
+def test_work_that_is_drawn_on_another_lane_keeps_the_stream_that_it_ran_on(args: str, stream: int) -> None:
+    # torch.profiler of September 2026: export_chrome_trace(..., cuda_graph_annotations=..., graph_lanes="all").
+    names = f'"device": 0, "correlation": 9, "graph id": 5, "graph node id": 103, "name": "layer 1", {args}'
+    kernel = f'"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 60, "ts": 1, "dur": 2, "args": {{{names}}}'
+    tables = read(events(f"{{{kernel}}}"))
+    (op,) = tables["gpu_ops"]
+    assert (op["stream"], op["name"]) == (stream, "k")
+    assert tables.defects == {}

@@ -17,7 +17,7 @@ WITH parsed AS (
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
-              "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "agent": "VARCHAR",
+              "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "original_stream": "VARCHAR", "agent": "VARCHAR",
               "src_agent": "VARCHAR", "dst_agent": "VARCHAR", "copy_bytes": "VARCHAR",
               "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
         ) AS known
@@ -36,7 +36,8 @@ texts AS (
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
         coalesce(known.device, known."dev-id", known."gpu-id") AS device_alone,
         coalesce(device_alone, agent) AS device_text,
-        coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
+        -- PyTorch may draw the work of graphs on lanes of names that its program gave, where it overlaps.
+        coalesce(known.original_stream, known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
             known.correlation, known.correlation_id,
