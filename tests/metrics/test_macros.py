@@ -606,3 +606,17 @@ def test_a_case_holds_every_pattern_of_its_aspect_in_order(macros: duckdb.DuckDB
     lines = [f"WHEN regexp_matches(name, {quoted(pattern)}) THEN {quoted(value)}" for pattern, value in rows]
     assert rows
     assert case_of(aspect).splitlines() == ["CASE", *lines, "END"]
+
+
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        *((name, True) for name in ("cudaEventQuery", "cuStreamQuery", "hipEventQuery", "cudaStreamQuery_v3020")),
+        *(
+            (name, False)
+            for name in ("cudaEventQueryAll", "cudaEventSynchronize", "myEventQuery", "cudaEventRecord", "")
+        ),
+    ],
+)
+def test_queries_ask_whether_work_is_done(macros: duckdb.DuckDBPyConnection, name: str, does: bool) -> None:
+    assert macros.execute("SELECT asks_if_done($name)", {"name": name}).fetchall() == [(does,)]

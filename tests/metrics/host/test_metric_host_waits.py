@@ -46,3 +46,38 @@ def test_a_wait_inside_an_operator_belongs_to_the_operator() -> None:
 )
 def test_any_other_wait_stands_for_itself(between: str, wait: str, thread: int) -> None:
     assert waits(between, wait, thread) == [(3, 3)]
+
+
+def polls(asked: str, call: str = "cudaEventQuery", between: str = "") -> list[tuple[object, ...]]:
+    """Return the waits of a thread that asks at some times, in µs, whether a kernel is done, which ends at 601."""
+    calls = [*(f"{at}  0  runtime  {call}  {at}000  2000" for at in asked.split()), *filter(None, [between])]
+    table = "\n".join(["slice_id  thread_id  category  name  start_ns  dur_ns", *calls])
+    kernel = """
+    op_id  kind    copy_kind  start_ns  dur_ns  launch_id
+    1      kernel  -          100000    501000  -
+    """
+    rows: list[tuple[object, ...]] = ask(
+        connect(host_slices=table, gpu_ops=kernel), "SELECT call_id, kind, start_ns, dur_ns FROM host_waits"
+    )
+    return rows
+
+
+# thread 0   q..q..q..q..q..q
+# gpu      [   kernel    ]
+def test_calls_that_ask_until_work_is_done_are_one_wait() -> None:
+    assert polls("120 220 320 420 520 602") == [(120, "event", 120_000, 484_000)]
+    assert polls("120 220 320 420 520 602", "hipStreamQuery") == [(120, "stream", 120_000, 484_000)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "between"),
+    [
+        ("120 602", ""),  # asked twice
+        ("603 604 605 606 700", ""),  # the work was done before
+        ("120 220 320 420", ""),  # it is not done yet
+        ("120 2000 4000", ""),  # the thread does something else meanwhile
+        ("120 602 700", "300  0  runtime  cudaLaunchKernel  300000  2000"),  # it works between
+    ],
+)
+def test_calls_that_ask_rarely_or_for_nothing_are_no_wait(asked: str, between: str) -> None:
+    assert polls(asked, between=between) == []

@@ -9,8 +9,12 @@
 -- PyTorch waits for a copy with two calls in a row: the copy, then a synchronisation of its stream. Where no operator is
 -- around them, the synchronisation belongs to the copy if it is the next call of its thread.
 --
+-- A thread that asks three times or more, within 1 ms each and with no other call between, whether work is done, until it
+-- is, waits for it: these calls (cudaEventQuery, cudaStreamQuery and HIP's) are one row, from the first to the end of the
+-- last.
+--
 -- columns: trace, rank, trace_id
---   call_id      BIGINT   the call (host_slices.slice_id)
+--   call_id      BIGINT   the call (host_slices.slice_id); of calls that ask again and again, the first
 --   wait_id      BIGINT   operator around the call, else the copy call right before it, else the call
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy
 --   call         VARCHAR  name of the call, without the version that nsys appends
@@ -59,12 +63,72 @@ waits AS MATERIALIZED (
     ANTI JOIN (SELECT trace_id, slice_id AS parent_id FROM calls WHERE kind IS NOT NULL) AS around USING (trace_id, parent_id)
     WHERE kind IS NOT NULL
 ),
+asking_threads AS (
+    SELECT trace_id, thread_id
+    FROM host_slices
+    WHERE category IN ('runtime', 'driver') AND asks_if_done(name)
+    GROUP BY trace_id, thread_id
+    HAVING count(*) >= 3
+),
+acting AS (
+    SELECT
+        slices.*,
+        start_ns + dur_ns AS end_ns,
+        category <> 'cpu_op' AND asks_if_done(name) AS asks,
+        asks
+            AND coalesce(lag(asks) OVER calls_of_thread, FALSE)
+            AND start_ns - lag(start_ns + dur_ns) OVER calls_of_thread <= 1000000 AS goes_on
+    FROM host_slices AS slices
+    SEMI JOIN asking_threads USING (trace_id, thread_id)
+    WHERE category IN ('runtime', 'driver', 'cpu_op')
+    WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
+),
+asked AS (
+    SELECT *, count(*) FILTER (WHERE NOT goes_on) OVER (
+        PARTITION BY trace_id, thread_id ORDER BY start_ns, slice_id ROWS UNBOUNDED PRECEDING
+    ) AS series
+    FROM acting
+),
+-- What was asked for was not done when the call before the last one began; a call may contain the driver's.
+polls AS (
+    SELECT
+        trace_id, thread_id,
+        min(start_ns) AS first_ns,
+        max(end_ns) AS last_ns,
+        list(start_ns ORDER BY start_ns)[-3] AS open_until_ns,
+        arg_min(slice_id, (start_ns, slice_id)) AS slice_id
+    FROM asked
+    WHERE asks
+    GROUP BY trace_id, thread_id, series
+    HAVING count(*) >= 3 AND max(end_ns) - min(start_ns) > 50000
+),
+polled AS MATERIALIZED (
+    SELECT
+        slices.trace_id, slices.slice_id, slices.op_id, slices.annotation_id, slices.python_id,
+        if(contains(slices.name, 'Event'), 'event', 'stream') AS kind,
+        regexp_replace(slices.name, '_v[0-9]+$', '') AS call,
+        polls.first_ns AS start_ns,
+        polls.last_ns - polls.first_ns AS dur_ns
+    FROM polls
+    ASOF JOIN (SELECT trace_id, start_ns + dur_ns AS done_ns FROM gpu_ops) AS work
+        ON work.trace_id = polls.trace_id AND work.done_ns <= polls.last_ns + 2000
+    JOIN host_slices AS slices ON slices.trace_id = polls.trace_id AND slices.slice_id = polls.slice_id
+    WHERE work.done_ns >= polls.open_until_ns
+),
+all_waits AS (
+    SELECT
+        trace_id, slice_id, op_id, annotation_id, python_id, kind, call, copy_before_id, exchange, start_ns, dur_ns
+    FROM waits
+    UNION ALL
+    SELECT trace_id, slice_id, op_id, annotation_id, python_id, kind, call, NULL, NULL, start_ns, dur_ns
+    FROM polled
+),
 around AS MATERIALIZED (
     SELECT trace_id, slice_id, name
     FROM host_slices
     SEMI JOIN (
         SELECT trace_id, unnest([op_id, annotation_id, python_id]) AS slice_id
-        FROM waits
+        FROM all_waits
     ) AS named USING (trace_id, slice_id)
 )
 SELECT
@@ -73,7 +137,7 @@ SELECT
     calls.kind, calls.call,
     operator_base(operators.name) AS operator,
     annotations.name AS annotation, frames.name AS python, calls.exchange, calls.start_ns, calls.dur_ns
-FROM waits AS calls
+FROM all_waits AS calls
 JOIN canonical.traces AS traces USING (trace_id)
 LEFT JOIN around AS operators ON operators.trace_id = calls.trace_id AND operators.slice_id = calls.op_id
 LEFT JOIN around AS annotations
