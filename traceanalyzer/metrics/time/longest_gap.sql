@@ -1,14 +1,13 @@
 -- One row per device: the longest stretch of its analysis window without compute, held against the next longest.
 --
 -- A gap lies between two compute kernels, or between one and an end of the window; the ledger may divide it among several
--- reasons. The next longest is the longest single row of the ledger outside of the gap. Windows that compute all the time
--- have no row.
+-- reasons. Windows that compute all the time have no row.
 --
 -- columns: trace, rank, trace_id, device
 --   start_ns       BIGINT   start of the gap
 --   dur_ns         BIGINT   its length
 --   cause          VARCHAR  bucket of its longest row
---   next_ns        BIGINT   longest row of the ledger without compute outside of the gap; 0: none
+--   next_ns        BIGINT   longest other gap; 0: none
 --   kernels_before BIGINT   kernels that start in the window before the gap
 --   kernels_after  BIGINT   kernels that start in the window after it
 --   host_ns        BIGINT   time that the launching thread spends outside of runtime calls, between its last launch before
@@ -35,14 +34,23 @@ gaps AS (
           AND rows.bucket = 'compute'
     GROUP BY longest.trace_id, longest.device, longest.piece
 ),
+-- The ledger divides the whole window, so that its rows without compute lie between two with compute or an edge.
 others AS (
-    SELECT gaps.trace_id, gaps.device, max(rows.dur_ns) AS next_ns
+    SELECT gaps.trace_id, gaps.device, max(stretches.dur_ns) AS next_ns
     FROM gaps
-    JOIN attribution.ledger_rows AS rows
-      ON rows.trace_id = gaps.trace_id
-     AND rows.device = gaps.device
-     AND (rows.start_ns < gaps.start_ns OR rows.start_ns >= gaps.end_ns)
-    WHERE rows.kept AND rows.bucket <> 'compute'
+    JOIN (
+        SELECT trace_id, device, min(start_ns) AS start_ns, sum(dur_ns)::BIGINT AS dur_ns
+        FROM (
+            SELECT *, count(*) FILTER (WHERE bucket = 'compute') OVER (PARTITION BY trace_id, device ORDER BY start_ns, row_id) AS stretch
+            FROM attribution.ledger_rows
+            WHERE kept
+        )
+        WHERE bucket <> 'compute'
+        GROUP BY trace_id, device, stretch
+    ) AS stretches
+      ON stretches.trace_id = gaps.trace_id
+     AND stretches.device = gaps.device
+     AND (stretches.start_ns < gaps.start_ns OR stretches.start_ns >= gaps.end_ns)
     GROUP BY gaps.trace_id, gaps.device
 ),
 kernels AS (
