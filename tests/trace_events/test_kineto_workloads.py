@@ -217,6 +217,37 @@ def of_many_lengths() -> TorchProgram:
     return program
 
 
+def saving() -> TorchProgram:
+    """Every fourth step copies all parameters to the host, one by one, and writes each to a file."""
+    program = TorchProgram(A100)
+    for step in range(12):
+        with program.step(step):
+            train(program, 30, 700)
+            update(program, 900)
+            for _ in range(60 * (step % 4 == 3)):
+                move(program, "DtoH", 40_000_000, 3_500)
+                program.host(9_000)
+    return program
+
+
+def starting_epochs() -> TorchProgram:
+    """Every fifth step begins an epoch, for which the loader starts its workers anew."""
+    program = TorchProgram(A100)
+    following = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    for step in range(15):
+        with program.step(step):
+            if step % 5 == 0:
+                with program.inside("user_annotation", following):  # finds no batch left
+                    program.host(100)
+                program.host(300_000)
+            with program.inside("user_annotation", following):
+                program.host(1_200_000 if step % 5 == 0 else 200)
+            move(program, "HtoD", 40_000_000, 1_800, pinned=True)
+            train(program, 30, 700)
+            update(program, 900)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "a graph network": lambda: (passing_messages(), "gather-scatter", "adjacency @ x", "TF32"),
@@ -263,6 +294,18 @@ CASES: dict[str, Callable[[], Case]] = {
         "step-time-jitter",
         "the kernels themselves take longer",
         "would save",
+    ),
+    "checkpoints now and then": lambda: (
+        saving(),
+        "checkpoint-in-window",
+        "60 copies to the host without a kernel between them, 2.2 GiB in",
+        "with_stack",
+    ),
+    "epochs whose workers start anew": lambda: (
+        starting_epochs(),
+        "dataloader-bound",
+        "persistent_workers=True, **settings",
+        "prefetch_factor",
     ),
     "results that change their layout": lambda: (
         transposing(),
