@@ -64,6 +64,8 @@ gpu    openmp        main$_omp_fn$0
 gpu    openacc       jacobi_47_gpu
 gpu    openacc       __pgi_uacc_cuda_fill_32_gpu
 host   openacc       Compute Construct@jacobi.c:47
+host   sycl          zeCommandListAppendLaunchKernel
+host   sycl          urEnqueueKernelLaunch
 host   hip           hipLaunchKernel
 host   cuda          cudaLaunchKernel_v7000
 host   cuda          cuInit
@@ -71,6 +73,7 @@ gpu    cuda          Fan1(float *, float *, int, int)
 host   -             transformers/utils/generic.py(236): is_jax_tensor
 host   -             trl/extras/vllm_client.py(12): generate
 host   -             customer_order
+host   -             piKernel
 host   -             jit_compiler.py(3): run
 """
 

@@ -44,6 +44,7 @@ SELECT
             OR place = 'gpu' AND regexp_matches(name, '_\d+_gpu(__red)?$')
             OR place = 'host' AND regexp_matches(name, '^(Compute Construct|Enqueue (Launch|Upload|Download))\b')) THEN 'openacc'
         WHEN bool_or(place = 'host' AND regexp_matches(name, '^hip[A-Z]')) THEN 'hip'
+        WHEN bool_or(place = 'host' AND regexp_matches(name, '^ze(Command|Event|Fence|Module|Kernel)\w+|^(ur|pi)(ext)?(Enqueue|Queue|Events?Wait)\w*')) THEN 'sycl'
         -- Kernels alone show no language: that is the one of the device's vendor.
         WHEN $vendor = 'amd' AND bool_or(place = 'gpu') THEN 'hip'
         WHEN bool_or(regexp_matches(name, '^cu(da)?[A-Z]') AND place = 'host') THEN 'cuda'

@@ -58,6 +58,16 @@ _HIP_CODE = {
     _DRIVER: "amd-smi version",
 }
 
+_NPU_NAMES = {
+    "CUDA graphs": "graphs",
+    "CUDAGraph": "NPUGraph",
+    'mode="reduce-overhead"': "backend=torchair.get_npu_backend()",
+    "with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]": (
+        "with torch_npu.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.NPU]"
+    ),
+    ":nccl": ":hccl",
+}
+
 
 def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
     """Return the dialect in which a trace is spoken of; None: the one in which rules are written."""
@@ -134,7 +144,9 @@ def _xpu_names(text: str) -> str:
 
 
 def _npu_names(text: str) -> str:
-    return _CUDA_OF_PYTORCH.sub("npu", text.replace("CUDAGraph", "NPUGraph").replace(":nccl", ":hccl"))
+    for name, own in _NPU_NAMES.items():
+        text = text.replace(name, own)
+    return _CUDA_OF_PYTORCH.sub("npu", text)
 
 
 # By dialect and language of the fix.

@@ -54,7 +54,7 @@ WHERE s.trace_id = $trace_id
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
-_OF_STREAM = re.compile(r"StreamSynchronize|QueueFinish|QueueSynchronize|CommandListHostSynchronize")
+_OF_STREAM = re.compile(r"StreamSynchronize|SynchronizeStream|QueueFinish|QueueSynchronize|CommandListHostSynchronize")
 _OF_EVENT = re.compile(r"EventSynchronize|Events?Wait$|(Event|Fence)HostSynchronize")
 _POLL = re.compile(r"^(cuda|cu|hip)(Event|Stream)Query(_|$)")
 _SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")

@@ -55,13 +55,20 @@ NEUTRAL = -1  # no state of its own: the slice around it decides
 # Copy calls block only in some cases, which their names do not show (blocking_calls decides). Calls that begin with ur,
 # ze and pi are SYCL's, of Intel's devices.
 _API_STATES = (
-    (r"(Device|Stream|Event|Ctx|Context|Thread|Host|Queue)Synchronize|^(ur|pi)(QueueFinish|Events?Wait)$", "host.sync"),
-    (r"Launch|^zeCommand\w+(Execute|Append)CommandLists|^urEnqueue(CommandBuffer|Graph)Exp", "host.launch_api"),
+    (
+        r"(Device|Stream|Event|Ctx|Context|Thread|Host|Queue)Synchronize|^(ur|pi)(QueueFinish|Events?Wait)$|aclrtSynchronize",
+        "host.sync",
+    ),
+    (
+        r"Launch|^Node@launch|^zeCommand\w+(Execute|Append)CommandLists|^urEnqueue(CommandBuffer|Graph)Exp",
+        "host.launch_api",
+    ),
     (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree|MemAllocHost", "host.host_alloc"),
     (
         r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
-        r"|MemPoolTrim|IpcOpenMem|USM(Device|Shared)Alloc|USMFree|^zeMem(Alloc|Free)",
+        r"|MemPoolTrim|IpcOpenMem|USM(Device|Shared)Alloc|USMFree|^zeMem(Alloc|Free)"
+        r"|aclrt(Malloc|Free)\b",
         "host.alloc",
     ),
     (

@@ -35,6 +35,8 @@ FROM (
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|fwd_kvcache|\bpa_fwd|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 31, 'FlashAttn(Fwd|Bwd)|flash_attn_|merge_attn_states|^micro_sdpa', 'attention', 'void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>'),
     ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?(\.kd)?$', 'attention', '_fwd_grouped_kernel_stage1'),
+    -- Ascend's operators and TensorFlow's.
+    ('class', 33, '(Flash|Infer|Incre)Attention(Score|V[0-9])?', 'attention', 'aclnnFlashAttentionScore_FlashAttentionScore_FlashAttentionScore'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
     ('class', 41, '(?i)soft_?max', 'softmax', 'void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>'),
     ('class', 50, '(?i)split_embedding|embedding_(bag|backward)', 'other', 'void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>'),
@@ -52,6 +54,7 @@ FROM (
     ('class', 106, '^void (axpy|scal|rot|swap)_kernel\w*<', 'elementwise', 'void axpy_kernel_val<double, double>(cublasAxpyParamsVal<double, double, double>)'),
     ('class', 110, '(?i)gemv|gemmk1|mul_mat_vec', 'gemv', 'void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 16, 4, 4>'),
     ('class', 120, '(?i)gemm|cijk_|nvjet|matmul_ogs|triton_(tem|mm)|cutlass', 'gemm', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('class', 119, '^(aclnn\w*_)?(Batch|Quant|Grouped)*Mat[Mm]ul(V[0-9])?(_\w*)?$', 'gemm', 'aclnnMatmul_MatMulV3Common_MatMulV3'),
     ('class', 121, '(?i)(^|_)bmm_[a-z0-9]+_|fused_moe_kernel|fmoe_|fp8_matmul|q4_matmul|marlin|mul_mat_[qf]|wvSplitK|RNN_(block)?Persist', 'gemm', 'bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedS'),
     ('class', 125, '^cupy_(copy|take|concatenate)\w*', 'copy', 'cupy_copy__float64_float64'),
     ('class', 126, '^cupy_(sum|mean|max|min|amax|amin|argmax|argmin|prod|any|all|nan(sum|min|max|mean)|count_nonzero|std|var|norm)(__|$)|^cupy_\w*_?reduce', 'reduce', 'cupy_max'),
