@@ -13,6 +13,7 @@ import pytest
 from conftest import corpus_runs
 from report_diagnoses import MS, sick
 
+from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.shares import unexplained_rest
 from traceanalyzer.report import formats
@@ -125,6 +126,15 @@ def test_a_screen_of_a_real_trace_is_for_people(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     check_screen(screen_of(diagnosis_of(path)))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", list(corpus_runs())[::8], ids=lambda path: path.name)
+def test_what_info_says_of_a_real_trace_is_for_people(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", str(path), "--store", str(tmp_path)]) == 0
+    check_screen(capsys.readouterr().out)
 
 
 def test_what_is_not_for_people_is_seen() -> None:

@@ -44,7 +44,7 @@ def defects(*rows: dict[str, Any], verbose: bool = False) -> str:
 
 def test_a_table_that_all_exports_lack_is_told_once_with_the_option_that_records_it() -> None:
     text = defects({**LACKING, "trace": "a"}, {**LACKING, "trace": "b"})
-    assert text.count("missing-table ×2 in each of 2 traces") == 1
+    assert text.count("note record it again with the option named 2 times in each of 2 traces · missing-table") == 1
     assert text.count("for example OSRT_API (nsys profile --trace=cuda,nvtx,osrt)") == 1
 
 
@@ -62,7 +62,8 @@ def test_verbose_names_each_trace() -> None:
 
 def test_a_place_in_the_file_is_told_instead_of_an_example() -> None:
     text = defects({**CUT, "trace": "a"})
-    assert "bad-number ×7, first at byte 4,711" in text
+    assert "loss look at the event 7 times, first at byte 4,711 · bad-number" in text
+    assert "once, first" in defects({**CUT, "defect_count": 1, "trace": "a"})
     assert "1e999" not in text
 
 

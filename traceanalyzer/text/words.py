@@ -138,6 +138,11 @@ def duration(dur_ns: float) -> str:
     return f"{dur_ns:.0f} ns"
 
 
+def times(count: int) -> str:
+    """Say how often something is: `once`, `7 times`."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def percent(share: float) -> str:
     """Say a share of 0 to 1 in percent, with one decimal; what is not nothing never reads 0."""
     return "<0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"

@@ -14,7 +14,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import flops_sections
 from traceanalyzer.report.diagnosis_blocks.trust import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.text import visible
-from traceanalyzer.text.words import counted, duration, percent, short_names, size
+from traceanalyzer.text.words import counted, duration, percent, short_names, size, times
 
 MOST_TRACES = 16
 MOST_DEFECTS = 8
@@ -221,13 +221,13 @@ def _defect(group: Sequence[Row], *, is_alone: bool, verbose: bool) -> Block:
     is_placed = defect["first_offset"] is not None
     place = f", first at byte {defect['first_offset']:,}" if is_placed and len(group) == 1 else ""
     trace = "" if is_alone else f" in {defect['trace'] if len(group) == 1 else f'each of {len(group)} traces'}"
-    words = [defect["advice"]]
+    words = [f"{times(defect['defect_count'])}{trace}{place} · {defect['defect']}"]
     # Without a place, the example is what there is to look for.
     if defect["example"] and (verbose or not is_placed):
         words.append(f"for example {defect['example']}")
     label = Text(f"{defect['severity']:<6}", _DEFECT_ROLES.get(defect["severity"], "plain"))
     details = tuple(Paragraph(text, role="dim") for text in words)
-    return Paragraph(f"{defect['defect']} ×{defect['defect_count']:,}{trace}{place}", label=label, blocks=details)
+    return Paragraph(defect["advice"], label=label, blocks=details)
 
 
 def _metadata(inventory: Inventory, *, verbose: bool) -> list[Section]:

@@ -37,7 +37,7 @@ from traceanalyzer.report.diagnosis_blocks.trust import (
 )
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.text.words import counted, duration, gain, percent, speedup
+from traceanalyzer.text.words import counted, duration, gain, percent, speedup, times
 
 # What a sentence says of its cause behind the cause itself.
 _PROMISE = ": fixing "
@@ -188,7 +188,8 @@ def _defects(source: PageSource) -> list[Text]:
     for defect in source.diagnosis.defects:
         example = examples.get((defect.trace, defect.defect))
         shown = f"; for example {shown_name(example, LONGEST_EXAMPLE)}" if example else ""
-        words.append(Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}{shown}", "dim"))
+        where = f"{times(defect.count)} in {defect.trace} ({defect.defect})"
+        words.append(Text(f"{defect.advice.rstrip('.')}: {where}{shown}", "dim"))
     return words
 
 
