@@ -32,6 +32,8 @@ INSERT INTO categories VALUES
     ('gpu_user_annotation', 'async', 'gpu_annotation'),
     ('trace', 'async', 'span'),
     ('cuda_event', 'async', 'device_event'),
+    ('graph_event_node', 'async', 'device_event'),
+    ('graph_host_node', 'async', 'device_event'),
     ('cuda_profiler_range', 'async', 'profiler_range'),
     ('mtia_ccp_events', 'async', 'accelerator'),
     ('mtia_insight', 'async', 'accelerator'),

@@ -19,6 +19,7 @@ WITH parsed AS (
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
               "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "original_stream": "VARCHAR", "agent": "VARCHAR",
               "src_agent": "VARCHAR", "dst_agent": "VARCHAR", "copy_bytes": "VARCHAR",
+              "copy kind": "VARCHAR", "src kind": "VARCHAR", "dst kind": "VARCHAR", "memory kind": "VARCHAR",
               "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
@@ -26,7 +27,16 @@ WITH parsed AS (
 -- Each stage has names for what the next one uses more than once: a name in its own stage is planned anew at each use.
 texts AS (
     SELECT
-        * REPLACE (if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind),
+        * REPLACE (
+            if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind,
+            -- PyTorch's recorder of 2026 (cuspy) says beside the name what the names of Kineto hold.
+            CASE
+                WHEN name = 'Memcpy' AND known."copy kind" IS NOT NULL
+                THEN copy_name(known."copy kind", known."src kind", known."dst kind")
+                WHEN name = 'Memset' AND known."memory kind" IS NOT NULL THEN memset_name(known."memory kind")
+                ELSE name
+            END AS name
+        ),
         -- rocprofv3 names both ends of a copy.
         coalesce(known.agent, if(contains(name, 'TO_DEVICE'), known.dst_agent, known.src_agent)) AS agent,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.

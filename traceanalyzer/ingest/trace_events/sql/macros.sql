@@ -145,6 +145,21 @@ CREATE OR REPLACE MACRO memory_kind(word) AS
         WHEN 'SHARED' THEN 'managed'
         ELSE lower(word)
     END;
+-- Names as Kineto has them, of kinds that PyTorch's later recorder writes by themselves: arrays lie on the device, and
+-- numbers are CUPTI's.
+CREATE OR REPLACE MACRO memory_word(kind) AS
+    CASE kind
+        WHEN '1' THEN 'Pageable'
+        WHEN '2' THEN 'Pinned'
+        WHEN '3' THEN 'Device'
+        WHEN '4' THEN 'Array'
+        WHEN '5' THEN 'Managed'
+        ELSE upper(kind[1]) || kind[2:]
+    END;
+CREATE OR REPLACE MACRO copy_name(kind, source, target) AS
+    'Memcpy ' || replace(if(kind = '9', 'HtoH', kind), 'A', 'D')
+    || coalesce(' (' || memory_word(source) || ' -> ' || memory_word(target) || ')', '');
+CREATE OR REPLACE MACRO memset_name(kind) AS 'Memset (' || memory_word(kind) || ')';
 -- Three sides of a launch: '1024,1,1'.
 CREATE OR REPLACE MACRO sides_of(text) AS
     CASE WHEN text <> '' THEN TRY_CAST(string_split(text, ',') AS BIGINT[]) END;
