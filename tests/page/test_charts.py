@@ -296,3 +296,17 @@ def test_captures_with_long_names_that_begin_alike_stay_apart_on_a_phone() -> No
 def test_the_key_of_a_heat_map_has_room(width: int) -> None:
     drawn = heat_map([0, 1], [1, 2], [[1e6, 2e6], [2e6, 3e6]], [1.5e6, 2.5e6], "says", width=width)
     assert "darker is slower" in drawn and "…" not in drawn
+
+
+def test_an_operator_above_its_roof_says_so_without_a_share() -> None:
+    from traceanalyzer.report.html.sections.roofline import _point, _roof_words
+
+    row = {"operator": "aten::conv", "tflops": 26.4, "flops_per_byte": 40.0, "dur_ns": 5, "roof": "fp32"}
+    above = {**row, "floor_share": 1.681, "headroom_ns": -4, "status": "suspect"}
+    assert _point(above, 10).tooltip == "aten::conv: 26.4 TFLOP/s, over the roof, 5 ns"
+    assert _roof_words(above) == {"note": "over the roof", "floor_share": None, "headroom_ns": None}
+    assert _roof_words({**above, "status": "cache"})["note"] == "in cache"
+    below = {**row, "floor_share": 0.5, "headroom_ns": 4, "status": "suspect"}
+    assert _point(below, 10).tooltip == "aten::conv: 26.4 TFLOP/s, 50.0 % of the roof, 5 ns"
+    assert _roof_words(below) == {"note": "some over the roof"}
+    assert _roof_words({**below, "status": "plausible"}) == {"note": None}

@@ -188,7 +188,8 @@ _COLUMNS = (
     PageColumn("bytes, at least", "bytes_per_s", "rate"),
     PageColumn("note", "note", "text"),
 )
-_NOTES = {"cache": "in cache", "suspect": "over the roof"}
+_OVER = "over the roof"
+_NOTES = {"cache": "in cache", "suspect": _OVER}
 _PRECISIONS = {"fp64": "FP64", "fp32": "FP32", "tf32": "TF32", "half": "FP16 or BF16", "fp8": "FP8", "int8": "INT8"}
 
 
@@ -219,7 +220,7 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     """Return the operators by the time above their roof."""
     ordered = sorted(rows, key=lambda row: -row["headroom_ns"])
     shown = [
-        {**row, "note": _note(row), "limit": limit_words(row["limited_by"]) if row["limited_by"] else None}
+        {**row, **_roof_words(row), "limit": limit_words(row["limited_by"]) if row["limited_by"] else None}
         for row in ordered[: source.limits.rows]
     ]
     rest = len(rows) - len(shown)
@@ -229,10 +230,15 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     return table_markup("t-roofline", "Operators against the roof", columns, shown, more=more, longest=longest)
 
 
-def _note(row: dict[str, Any]) -> str | None:
-    """Say of an operator that some or all of its calls took less time than the data sheet allows."""
+def _roof_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Say of an operator that some or all of its calls took less time than the data sheet allows.
+
+    Of one above its roof, the note stands instead of a headroom below nothing and of more than all of the roof.
+    """
     note = _NOTES.get(row["status"])
-    return f"some {note}" if note and row["floor_share"] <= 1 else note
+    if row["floor_share"] <= 1:
+        return {"note": f"some {note}" if note else None}
+    return {"note": note or _OVER, "floor_share": None, "headroom_ns": None}
 
 
 def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: float) -> dict[str, Any]:
@@ -265,8 +271,7 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
 
 def _point(row: dict[str, Any], whole_ns: int) -> RooflinePoint:
     name = shown_name(row["operator"], 40)
-    tooltip = (
-        f"{name}: {row['tflops']:,.1f} TFLOP/s, {percent(row['floor_share'])} of the roof, {duration(row['dur_ns'])}"
-    )
+    share = f"{percent(row['floor_share'])} of the roof" if row["floor_share"] <= 1 else _roof_words(row)["note"]
+    tooltip = f"{name}: {row['tflops']:,.1f} TFLOP/s, {share}, {duration(row['dur_ns'])}"
     roof = row["roof"] or "memory"
     return RooflinePoint(name, row["flops_per_byte"], row["tflops"], row["dur_ns"] / whole_ns, roof, tooltip)
