@@ -185,8 +185,8 @@ _OTHER_FORMATS = (
     (
         r"\.pftrace",
         "a binary Perfetto trace",
-        "PyTorch exports the same as .json.gz; rocprofv3 writes a database of it where it is left at its default format, "
-        "and that is exact; other tools: traceconv json {} trace.json",
+        "PyTorch exports the same as .json.gz; rocprofv3 writes a database of it where it is left at its default "
+        "format, and that is exact; other tools: traceconv json {} trace.json",
     ),
     (r"\.perfetto-trace|\.proto", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:arrow|h5|hdf5?)|_arwdir", "an export of Nsight Systems in another format", _EXPORT_SQLITE),
