@@ -42,7 +42,7 @@ _INSTEAD = re.compile(r"^.*\bAMD: ")
 _ONLY_AMD = re.compile(r"\s+# AMD$")
 _FOR_AMD_TOO = re.compile(r"(\s+#|;) AMD: .*$", re.MULTILINE)
 _OF_NVIDIA = re.compile(r"^(nvidia-smi|dcgmi|nsys)\b")
-_TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*|NVTX(?=\.@))\b")
+_TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*)\b")
 _DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
 _HIP_CODE = {
     "cudaMallocHost": "hipHostMalloc",
