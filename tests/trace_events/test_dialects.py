@@ -217,6 +217,7 @@ def test_rpd2tracing_shows_work_in_processes_of_gpus() -> None:
         drawn("2", "0", "FillBuffer", "1020.000", "1.000", args={"desc": "FillBuffer"}),
         drawn("2", "0", "CopyHostToDevice", "1022.000", "1.000", args={"desc": "CopyHostToDevice"}),
         drawn("2", "0", "aten::mm", "1010.500", "7.250", args={"desc": "UserMarker frame: aten::mm"}),
+        drawn("2", "0", "Graph 94871", "1010.500", "11.500", args={"kernels": "3"}),
         arrow("s", "api_op", "1", "40", "41", "1004.100"),
         arrow("f", "api_op", "1", "2", "0", "1010.500"),
     )

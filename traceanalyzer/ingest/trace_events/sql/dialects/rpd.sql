@@ -1,11 +1,12 @@
 -- What rpd2tracing makes of AMD's RPD: the process GPU<n> has the device's queues as threads, and the argument `desc`
--- says what kind of work a slice is; frames of markers are drawn there, too. Names of calls are those of HIP; what else
--- the host has is a range, or the recorder's own work.
+-- says what kind of work a slice is. Frames of markers are drawn there, too, and replays of graphs over their kernels.
+-- Names of calls are those of HIP; what else the host has is a range, or the recorder's own work.
 INSERT INTO recast BY NAME
 WITH slices AS (
     SELECT
         event_id, host.name, host.pid, host.tid,
         coalesce(args.args ->> '$.desc', '') AS said,
+        args.args ->> '$.kernels' IS NOT NULL AS is_replay,
         TRY_CAST(regexp_extract(process, '^GPU(\d+)$', 1) AS BIGINT) AS device
     FROM read_parquet($host) AS host
     LEFT JOIN process_names USING (pid)
@@ -15,7 +16,7 @@ SELECT
     event_id,
     CASE
         WHEN device IS NULL THEN 'host'
-        WHEN starts_with(said, 'UserMarker frame:') OR starts_with(said, 'Barrier') THEN 'none'
+        WHEN starts_with(said, 'UserMarker frame:') OR starts_with(said, 'Barrier') OR is_replay THEN 'none'
         ELSE 'gpu'
     END AS class,
     CASE
