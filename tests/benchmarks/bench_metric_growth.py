@@ -1,10 +1,11 @@
-"""How every metric grows with its trace: one trace several times in a row in time, for both formats.
+"""How every metric and rule grows with its trace: one trace several times in a row in time, for both formats.
 
     python tests/benchmarks/bench_metric_growth.py [--kineto FILE --times 4 16 64] [--nsys FILE --nsys-times 8 32]
 
-Each metric is computed alone, over the tables and metrics that it reads, in CPU seconds of the process. Its exponent is
-the slope between the two longest traces: 1 is linear. Only what takes LEAST_S or longer there has one: below, planning
-is all there is.
+Each metric is computed alone, over the tables and metrics that it reads, in CPU seconds of the process. A rule has the
+queries of its own that a diagnosis asks, evidence among them; metrics that several rules read were made before. An
+exponent is the slope between the two longest traces: 1 is linear. Only what takes LEAST_S or longer there has one:
+below, planning is all there is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,6 +26,9 @@ from enlarge import enlarge_events, enlarge_export
 from processes import machine, run
 
 from traceanalyzer.query.engine import metrics
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.removals import claimed_sql
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +50,38 @@ def metric_costs(trace: Path, store: Path) -> dict[str, float]:
     return costs
 
 
+def rule_costs(trace: Path, store: Path) -> dict[str, float]:
+    """Return the CPU seconds of the queries of every rule in a diagnosis of a run."""
+    rules = load_rules(tests=False)
+    texts = {
+        text: rule.id
+        for rule in rules
+        for text in (
+            rule.select,
+            claimed_sql(rule),
+            rule.op_saving,
+            rule.claims.compute_ops,
+            *(item.select for item in rule.evidence),
+        )
+        if text
+    }
+    costs = dict.fromkeys((rule.id for rule in rules), 0.0)
+    ask = sandbox.query
+
+    def timed(con: Any, sql: str, *others: Any) -> sandbox.Rows:
+        before = time.process_time()
+        try:
+            return ask(con, sql, *others)
+        finally:
+            asking = next((rule for text, rule in texts.items() if text in sql), None)
+            if asking is not None:
+                costs[asking] += time.process_time() - before
+
+    with open_run(trace, store=store) as opened, mock.patch.object(sandbox, "query", timed):
+        opened.diagnose()
+    return costs
+
+
 def exponents(times: Sequence[int], costs: Sequence[dict[str, float]]) -> Iterator[tuple[float, str]]:
     """Yield the exponent and the name of each metric that takes long enough to have one."""
     growth = math.log(times[-1] / times[-2])
@@ -57,7 +95,6 @@ def table(kind: str, traces: Sequence[Path], times: Sequence[int], folder: Path)
     diagnose = [sys.executable, "-m", "traceanalyzer", "diagnose", "--quiet"]
     whole = [run([*diagnose, str(trace), "--store", str(folder / f"d{trace.name}")]) for trace in traces]
     costs = [metric_costs(trace, folder / f"m{trace.name}") for trace in traces]
-    found = sorted(exponents(times, costs), reverse=True)
     lengths = (f"{count} × ({trace.stat().st_size / 1e6:.0f} MB)" for count, trace in zip(times, traces, strict=True))
     print(f"\n{kind}: {', '.join(lengths)}\n")
     heads = " | ".join(f"{count} ×" for count in times)
@@ -65,13 +102,21 @@ def table(kind: str, traces: Sequence[Path], times: Sequence[int], folder: Path)
     growth = math.log(whole[-1].cpu_s / whole[-2].cpu_s) / math.log(times[-1] / times[-2])
     print(f"| diagnose, nothing stored | {' | '.join(f'{cost.cpu_s:.1f}' for cost in whole)} | {growth:.2f} |")
     print(f"| its peak MB | {' | '.join(f'{cost.peak_mb:.0f}' for cost in whole)} | |")
+    worst(costs, times, "metrics")
+    print(f"\n| CPU s | {heads} | exponent |\n|---|{'---:|' * (len(times) + 1)}")
+    worst([rule_costs(trace, folder / f"r{trace.name}") for trace in traces], times, "rules")
+
+
+def worst(costs: Sequence[dict[str, float]], times: Sequence[int], kind: str) -> None:
+    """Print the rows of a table: those that grow fastest, and how many are long enough to have an exponent."""
+    found = sorted(exponents(times, costs), reverse=True)
     for exponent, name in found[:WORST]:
         print(f"| {name} | {' | '.join(f'{cost[name]:.2f}' for cost in costs)} | {exponent:.2f} |", flush=True)
-    print(f"\n{len(found)} of {len(costs[-1])} metrics take {LEAST_S} s or longer.")
+    print(f"\n{len(found)} of {len(costs[-1])} {kind} take {LEAST_S} s or longer.")
 
 
 def main() -> None:
-    """Print a table for each format; that of exports needs an export."""
+    """Print the tables of each format; those of exports need an export."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kineto", type=Path, default=KINETO)
     parser.add_argument("--times", type=int, nargs="+", default=[4, 16, 64])
