@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import rewritten_trace as rewritten
@@ -24,6 +25,28 @@ def test_nanoseconds_for_microseconds_are_named_and_nothing_is_concluded(tmp_pat
     (named,) = [item for item in found["findings"] if item["rule"] == "tq-damaged-times"]
     assert "nanoseconds for microseconds" in named["message"]
     assert named["fixes"][0]["code"].startswith("jq")
+
+
+def test_a_table_that_a_spreadsheet_rounded_is_not_called_empty(tmp_path: Path) -> None:
+    header = (
+        "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,"
+    )
+    names = ("Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,", header)
+    rows = (
+        "\n".join(f"HIP_RUNTIME_API,hipLaunchKernel,7,7,{at},{90754787703777 + 9000 * at}," for at in range(40)),
+        "\n".join(f"KERNEL_DISPATCH,Agent 1,1,1,7,{at},1,gemm,{at},{90754787706777 + 9000 * at}," for at in range(40)),
+    )
+    for name, first, table in zip(("hip_api", "kernel"), names, rows, strict=True):
+        whole = re.sub(r"(\d{14}),", lambda found: f"{found[1]},{int(found[1]) + 3000}", table)
+        for folder, text in (("whole", whole), ("rounded", re.sub(r"\d{14}", lambda at: f"{int(at[0]):.5E}", whole))):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f"run_{name}_trace.csv").write_text(f"{first}End_Timestamp\n{text}\n")
+    assert diagnosed(tmp_path / "whole", tmp_path / "store_whole")["traces"][0]["gpu_op_count"] == 40
+    found = diagnosed(tmp_path / "rounded", tmp_path / "store")
+    assert found["verdict"]["sentence"] == "No event of the recording could be read."
+    (blocker,) = [item for item in found["findings"] if item["severity"] == "blocker"]
+    assert "80 records could not be read" in blocker["message"]
+    assert "as the profiler wrote it" in blocker["fixes"][0]["text"]
 
 
 def test_the_unit_that_viewers_show_changes_no_number(tmp_path: Path) -> None:

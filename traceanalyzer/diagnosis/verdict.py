@@ -85,15 +85,15 @@ def _judge(diagnosis: Diagnosis) -> RunVerdict:
     if not any(trace.gpu_op_count for trace in diagnosis.traces) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
             return RunVerdict("host", _host(diagnosis))
-        empty = "The recording is empty: it holds no event."
+        lost = any(defect.severity == "loss" for defect in diagnosis.defects)
+        empty = "No event of the recording could be read." if lost else "The recording is empty: it holds no event."
         what = "No GPU work was found" if blocker is None else "The GPU's work was not recorded"
         nothing = f"{what}, so nothing can be said about the GPU."
         return RunVerdict("no-gpu", nothing if any(trace.event_count for trace in diagnosis.traces) else empty)
     if blocker is not None:
-        what = "This trace" if len(diagnosis.traces) == 1 else "This run"
-        return RunVerdict("blocked", f"{what} cannot be judged: {lower_first(blocker.title)}.")
-    timed = time_findings(diagnosis)
-    if timed:
+        what = "trace" if len(diagnosis.traces) == 1 else "run"
+        return RunVerdict("blocked", f"This {what} cannot be judged: {lower_first(blocker.title)}.")
+    if timed := time_findings(diagnosis):
         return RunVerdict("sick", _sick(diagnosis, timed))
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
