@@ -69,6 +69,9 @@ ACCEPTED = {
     '{"ph": "f", "id": 1, "pid": 0, "tid": 7, "ts": 4, "cat": "ac2g", "name": "ac2g", "bp": "e"}',
     "instants and counters": '{"ph": "i", "s": "t", "name": "[memory]", "ts": 1, "pid": 1, "args": {"Bytes": -512}},'
     '{"ph": "C", "name": "c", "pid": 1, "ts": 2, "args": {"a": 1.50, "b": 5e-05}}',
+    "instants that are written as slices": slice_text(
+        "[memory]", 1, 9000, cat='"cpu_instant_event"', args='{"Bytes": 512, "Device Type": 0, "Addr": 77}'
+    ),
     "async events": '{"ph": "b", "id2": {"local": "0x1"}, "name": "a", "cat": "c", "ts": 1, "dur": -5, "pid": 1}',
     "fields that nobody reads": slice_text("a", tts=5, more='{"deep": [[{"x": [null, true, 1.0]}]]}'),
     "characters beyond ASCII": slice_text("ядро \U0001f600", args='{"é": "ü"}'),

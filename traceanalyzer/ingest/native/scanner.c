@@ -558,6 +558,13 @@ static bool keep_args(struct scanner *scanner, char phase) {
     return true;
 }
 
+/* Whether a slice is an instant all the same, as in chunk.sql: PyTorch's exporter in Python gives it a duration. */
+static bool is_instant(const struct event *event) {
+    static const char CATEGORY[] = "cpu_instant_event";
+    struct slice raw = event->texts[CAT];
+    return raw.size == (int64_t)sizeof CATEGORY - 1 && !memcmp(raw.start, CATEGORY, sizeof CATEGORY - 1);
+}
+
 static bool is_usual_time(int64_t ns) { return ns >= -400000000000000000 && ns <= 4000000000000000000; }
 
 static bool is_usual_duration(int64_t ns) { return ns >= 0 && ns <= 2592000000000000; }
@@ -569,6 +576,10 @@ static bool add_event(struct scanner *scanner) {
     if (event->texts[PH].size != 1) return false;
     char phase = (char)event->texts[PH].start[0];
     if (phase == '\0' || strchr(PHASES, phase) == NULL) return false;
+    if (phase == 'X' && is_instant(event)) {
+        phase = 'i';
+        scanner->event.duration.ns = scanner->event.duration.double_ns = 0;
+    }
     if (event->seen >> TS & 1) {
         if (!is_usual_time(event->start.ns) || !is_usual_time(event->start.double_ns)) return false;
     } else if (phase != 'M') {

@@ -6,8 +6,10 @@ CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS position,
-        -- A step without a readable duration has begun, and its end is not known.
+        -- A step without a readable duration has begun, and its end is not known. PyTorch's exporter in Python
+        -- (use_python_export, torch 2.13) writes instants as slices, which last until the recording ends.
         CASE
+            WHEN ph = 'X' AND cat = 'cpu_instant_event' THEN 'i'
             WHEN ph = 'X' AND coalesce(dur_ns > 2592000000000000, TRUE) AND lower(cat) IN ('user_annotation', 'cpu_op')
                 AND starts_with(name, 'ProfilerStep#')
             THEN 'B'
@@ -23,6 +25,7 @@ WITH numbered AS (
             unless_long(bp) AS bp,
             unless_long(s) AS s,
             unless_long(bind_id) AS bind_id,
+            if(ph = 'X' AND cat = 'cpu_instant_event', 0, dur_ns) AS dur_ns,
             CASE WHEN strlen(args) <= 8388608 THEN args END AS args
         ),
         coalesce(
