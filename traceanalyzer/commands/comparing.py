@@ -137,5 +137,5 @@ def tell_gate(gate: GateResult) -> None:
 
     for check in gate.checks:
         if check.state != PASSED:
-            words = f"{check.state}: {check.name}: {measured_words(check)}, {limit_words(check)}"
+            words = f"{check.state}: {check.name}: {measured_words(check)}; the limit: {limit_words(check)}"
             click.echo(visible(words + (f" ({note(check)})" if note(check) else "")), err=True)

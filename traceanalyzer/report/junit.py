@@ -73,7 +73,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
 
 
 def _case(check: Check, text: str, unsure: str | None) -> Case:
-    message = f"{check.name}: {check.state}; measured {measured_words(check)}, {limit_words(check)}"
+    message = f"{check.name}: {check.state}; measured {measured_words(check)}; the limit: {limit_words(check)}"
     message += f"; {note(check)}" if note(check) else ""
     if check.state == FAILED or (check.state == UNSURE and unsure == "fail"):
         kind = (

@@ -118,7 +118,7 @@ def _broken(check: Check) -> dict[str, Any]:
     return {
         "ruleId": _BUDGET,
         "level": "error",
-        "message": {"text": f"{check.name}: {measured_words(check)}, {limit_words(check)}."},
+        "message": {"text": f"{check.name}: {measured_words(check)}; the limit: {limit_words(check)}."},
         "locations": [_settings_file()],
         "partialFingerprints": {"finding/v1": _hash((_BUDGET, check.name))},
     }

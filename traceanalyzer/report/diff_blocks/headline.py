@@ -31,7 +31,7 @@ def measured_words(check: Check) -> str:
 def limit_words(check: Check) -> str:
     """Say the limit."""
     if check.unit == "verdict":
-        return f"not slower by {percent(float(check.limit))} and more"
+        return f"less than {percent(float(check.limit))} slower"
     if check.unit == "findings":
         return f"none of severity {check.limit} or worse"
     side = "at least" if check.name.endswith(".min") else "at most"
