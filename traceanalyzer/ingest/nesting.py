@@ -267,3 +267,15 @@ def _sorted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         own = order[tied]
         order[tied] = own[np.lexsort((slice_id[own], -dur[own], start[own], codes[own]))]
     return rows if (order[1:] > order[:-1]).all() else rows.take(cast("pa.Int64Array", pa.array(order)))
+
+
+def ancestor_codes(names: Sequence[Any], codes: npt.NDArray[Any]) -> Int:
+    """Return the places of categories, given by name and code, among those that are looked for above a slice."""
+    places = [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in names]
+    found: Int = np.array(places, np.int64)[codes]
+    return found
+
+
+def id_column(ids: Int) -> pa.Array[Any]:
+    """Return ids as a column, with NONE as NULL."""
+    return pa.array(ids, mask=ids == NONE)

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.recording import CALLS, ProcessRecording, coded_column, flags, integers, taken
 from traceanalyzer.ingest.nesting import (
-    ANCESTOR_CATEGORIES,
     NONE,
     Int,
     Nester,
     Slices,
+    ancestor_codes,
+    id_column,
     in_order,
     name_hashes,
 )
@@ -126,16 +127,16 @@ class ProcessSlices:
         slice_id, thread, start, dur = (
             integers(columns[name]) for name in ("slice_id", "thread", "start_ns", "dur_ns")
         )
-        codes = _ancestor_codes(columns["category"])
+        codes = ancestor_codes(*coded(columns["category"]))
         nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes, name_hashes(columns["name"])))
         self._note_calls(columns, slice_id, start, nested.nearest)
         rows = {name: column for name, column in columns.items() if name not in ("thread", "args")}
         rows["category"] = cast(Any, columns["category"]).dictionary_decode()
         rows["thread_id"] = pa.array(self._numbers(thread))
         rows["depth"] = pa.array(nested.depth)
-        rows["parent_id"] = _ids(nested.parent_id)
+        rows["parent_id"] = id_column(nested.parent_id)
         for name, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
-            rows[name] = _ids(ids)
+            rows[name] = id_column(ids)
         rows["stack_id"] = pa.array(nested.stack_id)
         self._sink.append("host_slices", pa.table(rows))
         self._write_args(columns)
@@ -204,15 +205,3 @@ def _with_plain_operators(category: Column, name: Column) -> Column:
     changed = flags(is_named) & (codes == names.index(_ANNOTATION))
     placed = np.where(changed, names.index(_OPERATOR), codes).astype(np.int64)
     return cast("Column", coded_column(placed, pa.array(names, pa.string())))
-
-
-def _ancestor_codes(category: Column) -> Int:
-    names, codes = coded(category)
-    places = [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in names]
-    found: Int = np.array(places, np.int64)[codes]
-    return found
-
-
-def _ids(ids: Int) -> Column:
-    """Return ids with NONE as NULL."""
-    return pa.array(ids, mask=ids == NONE)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nesting import NONE, Int, Nested, Nester, Slices, ancestor_codes, id_column, name_hashes
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, differs, either, known, negated, one_of
 from traceanalyzer.ingest.nsys.nvtx import SliceNamer
@@ -64,7 +64,7 @@ class Launches:
                 rows = np.flatnonzero(scope == process)
                 for ids, own in zip(found, self._processes[process].find(correlation[rows]), strict=True):
                     ids[rows] = own
-        return [pa.array(ids, mask=ids == NONE) for ids in found]
+        return [id_column(ids) for ids in found]
 
 
 class _ProcessCalls:
@@ -200,7 +200,7 @@ class HostWriter:
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         thread = _integers(batch, "thread")
-        codes = _ancestor_codes(batch.column("category"))
+        codes = ancestor_codes(*coded(batch.column("category")))
         slice_id = _integers(batch, "slice_id")
         start, dur = _integers(batch, "start_ns"), _integers(batch, "dur_ns")
         nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes, name_hashes(batch.column("name"))))
@@ -219,9 +219,9 @@ class HostWriter:
             columns["external_id"] = batch.column("external_id")
         columns["thread_id"] = pa.array(self._threads.number(thread, owner))
         columns["depth"] = pa.array(nested.depth[first:last])
-        columns["parent_id"] = _ids(nested.parent_id[first:last])
+        columns["parent_id"] = id_column(nested.parent_id[first:last])
         for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
-            columns[column] = _ids(ids[first:last])
+            columns[column] = id_column(ids[first:last])
         columns["stack_id"] = pa.array(nested.stack_id[first:last])
         sink.append("host_slices", pa.table(columns))
         has_args = known(batch.column("args"))
@@ -266,21 +266,8 @@ class HostWriter:
         self._connection.unregister("incoming_rows")
 
 
-def _ancestor_codes(category: Column) -> Int:
-    """Return the places of categories among those that are looked for above a slice, or NONE."""
-    names, codes = coded(category)
-    places = [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in names]
-    found: Int = np.array(places, np.int64)[codes]
-    return found
-
-
 def _integers(batch: pa.RecordBatch, column: str) -> Int:
     return batch.column(column).to_numpy().astype(np.int64, copy=False)
-
-
-def _ids(ids: Int) -> Column:
-    """Return ids with NONE as NULL."""
-    return pa.array(ids, mask=ids == NONE)
 
 
 def _runs(values: Int) -> Iterator[tuple[int, int]]:

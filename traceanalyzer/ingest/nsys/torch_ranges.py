@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.native import native_library
-from traceanalyzer.ingest.nesting import NONE, Int
+from traceanalyzer.ingest.nesting import NONE, Int, id_column
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, either, filled, where
 
 # As getNvtxStr of torch/csrc/profiler/util.cpp puts it together; each part may be absent, and nothing follows.
@@ -202,4 +202,4 @@ def _spread(numbers: Int, mask: npt.NDArray[np.bool_]) -> Column:
     """Return numbers in the rows of a mask; NULL elsewhere and where there is NONE."""
     spread = np.full(len(mask), NONE, np.int64)
     spread[mask] = numbers
-    return pa.array(spread, mask=spread == NONE)
+    return id_column(spread)

@@ -27,7 +27,7 @@ _FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?(?:\d{13,}\.\d|\d\.?\d*[eE
 # DuckDB takes twice this for its buffer, fresh for every chunk: few events need the larger one.
 _OBJECT_BYTES = (2**20, 2**25)
 _ONE_COMMA = re.compile(rb"\s*,?\s*")
-_PARTS = ("host", "gpu_events", "other")
+PARTS = ("host", "gpu_events", "other")
 # Where values end matters, not what they are: Python refuses to convert numbers of thousands of digits.
 _DECODER = json.JSONDecoder(strict=False, parse_int=len)
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
@@ -181,7 +181,7 @@ class ChunkParser:
                 elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
                     pq.write_table(rows, stage / f"{part}-{key}.parquet", **part_options(rows.schema))
             return
-        for part in _PARTS:
+        for part in PARTS:
             # One file without GPU work has to show the columns.
             if part == "gpu_events" and first_event_id and not facts.has_gpu_work:
                 continue

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, sql
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql
 from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder, whole_number
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
@@ -26,7 +26,6 @@ from traceanalyzer.ingest.trace_events.merged_ranks import (
 from traceanalyzer.ingest.trace_events.reader import Parts
 from traceanalyzer.ingest.trace_events.stream import TraceDocument
 
-_PARTS = ("host", "gpu_events", "other")
 _IS_NAME = {"host": "FALSE", "gpu_events": "FALSE", "other": "phase = 'M'"}
 _ARGS_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
 _MEMBER_FIELDS: dict[str, pa.DataType] = {
@@ -88,7 +87,7 @@ def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object
 def _find_ranks(
     database: duckdb.DuckDBPyConnection, stage: Path, document: TraceDocument, args: list[str]
 ) -> Merged | None:
-    files: dict[str, object] = {part: _files(stage, part) for part in _PARTS}
+    files: dict[str, object] = {part: _files(stage, part) for part in PARTS}
     processes = processes_in(database, files)
 
     def devices() -> Mapping[str | None, DeviceProcess]:
@@ -155,7 +154,7 @@ class _Splitter:
         counts = [0] * len(self.stages)
         chunks = sorted(path.stem.removeprefix("host-") for path in self._stage.glob("host-*.parquet"))
         for number, chunk in enumerate(chunks):
-            files = {part: path for part in _PARTS if (path := self._stage / f"{part}-{chunk}.parquet").is_file()}
+            files = {part: path for part in PARTS if (path := self._stage / f"{part}-{chunk}.parquet").is_file()}
             args = self._args / f"event_args-{chunk}.parquet"
             self._split_chunk(files, args, counts, whole=number == 0)
             for path in (*files.values(), args):

@@ -29,7 +29,7 @@ from traceanalyzer.ingest.nesting import FILE_BITS
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events import chunks
 from traceanalyzer.ingest.trace_events.assemble import Assembler
-from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS
 from traceanalyzer.ingest.trace_events.facts import (
     RECORDERS,
     Program,
@@ -49,7 +49,6 @@ _ID = 2**FILE_BITS - 1
 _DEVICE_BITS = 12
 _BEHIND_NUMBER = "\x1f"
 _NUMBERED = re.compile(rf"(\d+){_BEHIND_NUMBER}(.*)", re.DOTALL)
-_PARTS = ("host", "gpu_events", "other")
 _PHASES = frozenset("XMiIRstfC")
 _PYTORCH = frozenset({"cpu_op", "user_annotation", "python_function", "cuda_runtime", "xpu_runtime"})
 _ROCPROF = frozenset({"hip_api", "hsa_api", "marker_api", "rccl_api"})
@@ -136,7 +135,7 @@ def _read(
     except (TraceAnalyzerError, OSError):  # read alone, it says why
         return None
     tables: dict[str, Any] = {}
-    for part in _PARTS:
+    for part in PARTS:
         found = sorted(stage.glob(f"{part}-*.parquet"))
         if len(found) != 1:
             return None
@@ -151,7 +150,7 @@ def _read(
 
 def _is_plain(file: _File) -> bool:
     """Return whether the events hold nothing that only `Assembler.assemble` repairs or takes apart."""
-    host, gpu, other = (file.tables[part] for part in _PARTS)
+    host, gpu, other = (file.tables[part] for part in PARTS)
     if any(table.column("pid").null_count for table in (host, gpu, other)):
         return False
     if _numbers(other, "lost_flows").any() or _numbers(host, "lost_values").any():
@@ -215,7 +214,7 @@ def _assemble(
 
 def _write_parts(stage: Path, files: Sequence[_File]) -> None:
     """Write the parts of all files as one set, with the number of the file in ids and processes."""
-    for part in _PARTS:
+    for part in PARTS:
         numbered = []
         for number, file in enumerate(files):
             rows, first_id = file.tables[part], number << FILE_BITS
@@ -231,7 +230,7 @@ def _write_parts(stage: Path, files: Sequence[_File]) -> None:
 
 def _usual(database: duckdb.DuckDBPyConnection, stage: Path, files: Sequence[_File]) -> Sequence[_File]:
     """Type the GPU work of all files, and return those that hold one rank, and no work that is unusual."""
-    parts = {part: [str(stage / f"{part}-together.parquet")] for part in _PARTS}
+    parts = {part: [str(stage / f"{part}-together.parquet")] for part in PARTS}
     processes: dict[int, list[Process]] = {}
     for process in processes_in(database, parts):
         number, pid = _NUMBERED.fullmatch(process.pid or "").groups()  # type: ignore[union-attr]
@@ -290,7 +289,7 @@ def _describe(
     known: dict[object, str | None],
 ) -> None:
     """Write what a trace is besides its events; `known` are the frameworks of programs with these names."""
-    host, gpu, other = (file.tables[part] for part in _PARTS)
+    host, gpu, other = (file.tables[part] for part in PARTS)
     devices = describe_devices(file.metadata, file.devices, "amd" if likeness.is_hip else None)
     sink.append("devices", pa.Table.from_pylist(devices, sink.schema("devices")))
     vendors = {device["vendor"] for device in devices}
@@ -314,7 +313,7 @@ def _describe(
 def _span(file: _File, base_ns: int) -> tuple[int | None, int | None]:
     """Return the first and the last instant of a file, as `span.sql` has them."""
     starts, ends = [], []
-    for part in _PARTS:
+    for part in PARTS:
         rows = _timed(file.tables[part]) if part == "other" else file.tables[part]
         start_ns, dur_ns = _numbers(rows, "start_ns"), _numbers(rows, "dur_ns")
         if part == "other":

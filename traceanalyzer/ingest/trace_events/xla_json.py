@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
 from traceanalyzer.ingest.xla.naming import CATEGORIES, category_of_name
@@ -131,7 +131,7 @@ def _tpu_ops(database: duckdb.DuckDBPyConnection, losses: Losses) -> pa.Table:
         "start_ns": pa.array(starts),
         "dur_ns": pa.array(lengths),
         "self_ns": pa.array(np.maximum(lengths - inside, 0), mask=inside == 0),
-        "run_id": pa.array(run, mask=run == NONE),
+        "run_id": id_column(run),
     }
     for name, values in _meanings(database).items():
         columns[name] = values.take(indices(place))

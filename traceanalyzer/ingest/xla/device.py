@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceanalyzer.ingest.device_check import ROUNDING_NS
-from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import naming, tpu
 from traceanalyzer.ingest.xla.allocations import write_allocations_of_driver
@@ -178,10 +178,10 @@ class DeviceWriter:
             "start_ns": pa.array(starts),
             "dur_ns": pa.array(lengths),
             "correlation": pa.array(correlation[work], mask=~has_correlation[work]),
-            "launch_id": _ids(launches.column("slice_id", at)),
-            "cpu_op_id": _ids(launches.column("op_id", at)),
-            "annotation_id": _ids(np.where(annotation == NONE, by_time, annotation)),
-            "python_id": _ids(launches.column("python_id", at)),
+            "launch_id": id_column(launches.column("slice_id", at)),
+            "cpu_op_id": id_column(launches.column("op_id", at)),
+            "annotation_id": id_column(np.where(annotation == NONE, by_time, annotation)),
+            "python_id": id_column(launches.column("python_id", at)),
             "link_source": self._link_source(at, by_time),
             "graph_id": graph_id,
             "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
@@ -380,7 +380,3 @@ def _name(value: Value) -> str | None:
 
 def _whole(value: Value, most: int) -> int | None:
     return value if isinstance(value, int) and 0 <= value < most else None
-
-
-def _ids(ids: Int) -> pa.Array[Any]:
-    return pa.array(ids, mask=ids == NONE)

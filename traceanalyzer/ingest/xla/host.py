@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nesting import Nester, Slices, ancestor_codes, id_column, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
@@ -32,9 +32,7 @@ from traceanalyzer.ingest.xla.wire import Int
 
 STEP_MARK = "step_num"
 # The place of each category among those that are looked for around a slice.
-_ANCESTOR_CODES = np.array(
-    [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in CATEGORIES], np.int64
-)
+_ANCESTOR_CODES = ancestor_codes(CATEGORIES, np.arange(len(CATEGORIES)))
 _BATCH_ROWS = 2**17
 # Values by which XLA's own events are known.
 _OWN_VALUES = ("_src", "hlo_op", "correlation_id", "_p", "_c", "allocator_name", "tf_function_call")
@@ -197,12 +195,12 @@ class HostPlaneWriter:
             "start_ns": pa.array(slices.start_ns),
             "dur_ns": pa.array(slices.dur_ns),
             "depth": pa.array(nested.depth),
-            "parent_id": _ids(nested.parent_id),
+            "parent_id": id_column(nested.parent_id),
             "stack_id": pa.array(nested.stack_id),
             "correlation": pa.array(rows.correlation[at], mask=~rows.has_correlation[at]),
         }
         names_of_nearest = ("op_id", "annotation_id", "python_id", "module_id")
-        columns |= {name: _ids(ids) for name, ids in zip(names_of_nearest, nearest, strict=True)}
+        columns |= {name: id_column(ids) for name, ids in zip(names_of_nearest, nearest, strict=True)}
         self._sink.append("host_slices", pa.table(columns))
         self._note_calls(rows, at, named, slices, nearest, caller)
         found = np.flatnonzero(is_mark)
@@ -375,8 +373,3 @@ def _categories(
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _ids(ids: Int) -> pa.Array[Any]:
-    """Return ids with NONE as NULL."""
-    return pa.array(ids, mask=ids == NONE)

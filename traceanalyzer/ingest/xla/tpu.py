@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import NONE, Nester, Slices
+from traceanalyzer.ingest.nesting import NONE, Nester, Slices, id_column
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, start_ns
 from traceanalyzer.ingest.xla.space import Plane, Space
@@ -217,7 +217,7 @@ class TpuOps:
                     "start_ns": pa.array(starts),
                     "dur_ns": pa.array(lengths),
                     "self_ns": pa.array(np.maximum(lengths - inside, 0), mask=inside == 0),
-                    "run_id": pa.array(run, mask=run == NONE),
+                    "run_id": id_column(run),
                     "size_bytes": pa.array(sizes, pa.int64()).take(indices(name)),
                     "copy_kind": pa.array(kinds, pa.string()).take(indices(name)),
                     "hlo_op": labels,
