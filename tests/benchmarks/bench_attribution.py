@@ -51,7 +51,7 @@ with open_run(sys.argv[1], store=sys.argv[2]) as run:
 _FIRST_METRICS = """
 allocations capabilities capability_kinds collective_matches collectives comm_share copies cuda_api_sum
 cuda_gpu_kern_sum cuda_gpu_mem_size_sum cuda_gpu_mem_time_sum cuda_kern_exec_sum cuda_kern_exec_trace defects
-device_activity device_peaks device_time device_utilisation engine_time flow_arrows gap_sizes gpu_op_origins
+device_activity device_peaks device_time device_utilisation engine_time gap_sizes gpu_op_origins
 hardware_peaks host_cause_bounds host_waits kernel_class kernel_class_names kernel_class_patterns kernel_gaps
 kernel_summary launches matrix_products nvtx_gpu_proj_sum nvtx_sum occupancy op_summary osrt_sum programs
 queue_depth queue_depth_changes run_ledger sm_efficiency step_breakdown steps tensorboard_steps time_ledger
