@@ -11,7 +11,7 @@ import pytest
 from tiers import needed
 from trace_event_tables import Tables, read
 
-EVENT_IDS = {"event_id", "slice_id", "parent_id", "op_id", "annotation_id", "python_id", "module_id", "from_id", "to_id"}
+EVENT_IDS = {"event_id", "slice_id", "parent_id", "op_id", "annotation_id", "python_id", "module_id"}
 
 
 def rows_of(tables: Tables, name: str) -> list[str]:
