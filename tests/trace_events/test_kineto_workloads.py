@@ -9,9 +9,11 @@ import program_findings
 import pytest
 from program_findings import lead_of, words
 from torch_program import A100, RTX_3090, T4, TorchProgram
+from workloads.workloads import LOCKED
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 
@@ -325,6 +327,36 @@ def test_the_lead_and_its_fix_are_right_for_the_workload(name: str, tmp_path: Pa
     assert says in words(leading)
     assert never not in words(leading)
     assert "Healthy" not in judge(diagnosis).sentence
+
+
+def beside_another_thread() -> TorchProgram:
+    """Another thread of Python encodes, and holds the interpreter for 5 ms at a time."""
+    program = TorchProgram(A100)
+    for step in range(5):
+        with program.step(step), program.inside("python_function", "train.py(40): step"):
+            for layer in range(300):
+                program.run("aten::linear", GEMM, 30)
+                begun_us = program.now_us
+                program.host(5_000 * (layer % 10 == 9))
+                with program.on(7_700):
+                    for place in range(60 * (layer % 10 == 9)):
+                        program.now_us = begun_us + 20 + 80 * place
+                        with program.inside("python_function", "metrics.py(31): encode"):
+                            program.host(70)
+                program.now_us = begun_us + 5_000 * (layer % 10 == 9)
+    return program
+
+
+def test_a_thread_that_holds_the_interpreter_is_named(tmp_path: Path) -> None:
+    leading = lead_of(diagnosed(tmp_path, beside_another_thread()))
+    (because,) = (item for item in leading.explanations if item.rule == "interpreter-lock")
+    assert "another thread runs Python, mostly metrics.py(31): encode." in because.message
+
+
+def test_waits_for_the_interpreter_are_named_in_an_export_of_nsys(tmp_path: Path) -> None:
+    (export,) = simulate_job(LOCKED["interpreter lock"]).write_nsys(tmp_path)
+    leading = lead_of(program_findings.diagnosed(export))
+    assert "interpreter-lock" in {item.rule for item in leading.explanations}
 
 
 # Programs with nothing to win.
