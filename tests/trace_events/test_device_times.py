@@ -89,6 +89,7 @@ def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_b
         changed(recording(waits=False), 5, ts=2_610),
         changed(recording(waits=False), 5, ts=-1_390),
         [row | {"ts": row["ts"] + 25_000} if row["cat"] == "kernel" else row for row in recording()],
+        [row for row in changed(recording(waits=False), 1, dur=400_000) if row["cat"] == "kernel"],
     ],
 )
 def test_recordings_that_are_checked_in_parts_are_corrected_alike(

@@ -106,10 +106,16 @@ WHERE end_ns > least(next_ns, tenth_end_ns) + $rounding_ns
 """
 # Sorting more than this takes a disk.
 _PART_ROWS = 1_000_000
+# Of more lanes than any program has, the first ten of each would take more memory than the check.
+_MOST_LANES = 10_000
 _EVER_NS = (-(2**63), 2**63 - 1)
 _NO_LATER_WORK = """
 CREATE OR REPLACE TEMP TABLE later_work AS
 SELECT lane, start_ns, end_ns, call_start_ns
+FROM device_work
+LIMIT 0;
+CREATE OR REPLACE TEMP TABLE later_ends AS
+SELECT lane, start_ns, end_ns
 FROM device_work
 LIMIT 0
 """
@@ -124,6 +130,22 @@ FROM (
     WHERE start_ns >= $first_ns AND start_ns < $last_ns
 )
 GROUP BY lane
+"""
+_LATER_ENDS = """
+CREATE OR REPLACE TEMP TABLE later_ends AS
+SELECT lane, first_ones.start_ns, first_ones.end_ns
+FROM (
+    SELECT lane, unnest(arg_min({'start_ns': start_ns, 'end_ns': end_ns}, (start_ns, end_ns), 10)) AS first_ones
+    FROM (
+        FROM later_ends
+        UNION ALL
+        SELECT lane, start_ns, end_ns
+        FROM device_work
+        WHERE start_ns >= $first_ns AND start_ns < $last_ns
+    )
+    WHERE (SELECT count(*) FROM later_work) <= $most_lanes
+    GROUP BY lane
+)
 """
 _NO_OVERRUNS = "CREATE OR REPLACE TEMP TABLE overruns (op_id BIGINT, name VARCHAR, recorded_ns BIGINT, dur_ns BIGINT)"
 
@@ -281,7 +303,8 @@ def _bound_work(database: duckdb.DuckDBPyConnection) -> None:
         into = "INSERT INTO bounded_work "
         if first_ns != _EVER_NS[0]:
             database.execute(_LATER_WORK, bounds)
-    database.execute("DROP TABLE later_work")
+            database.execute(_LATER_ENDS, {**bounds, "most_lanes": _MOST_LANES})
+    database.execute("DROP TABLE later_work; DROP TABLE later_ends")
 
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:

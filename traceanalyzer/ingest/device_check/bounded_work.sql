@@ -2,26 +2,33 @@
 -- stream that waits for it, and the return of the first call that was made after its launch and waits for it. NULL: nothing
 -- does. Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream, but beside
 -- few of many.
--- `later_work` has a row a lane with work in later parts: its first start and end, and its first call.
+-- `later_work` has a row a lane with work in later parts: its first start and end, and its first call. `later_ends` has the
+-- first ten operations of each such lane, which nothing but their number is asked of.
 WITH in_order AS (
     SELECT
         op_id, device, stream, call_end_ns, is_read_back,
         min(CASE WHEN is_ordered THEN start_ns END) OVER after_it AS next_ns,
         min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns,
         min(call_start_ns) OVER after_it AS later_call_ns,
-        lag(end_ns, 10) OVER after_it AS tenth_end_ns
+        lag(own_end_ns, 10) OVER after_it AS tenth_end_ns
     FROM (
-        SELECT op_id, device, stream, lane, start_ns, end_ns, call_start_ns, call_end_ns, is_ordered, is_read_back
+        SELECT
+            op_id, device, stream, lane, start_ns, end_ns, call_start_ns, call_end_ns, is_ordered, is_read_back,
+            start_ns AS place_ns,
+            end_ns AS own_end_ns
         FROM device_work
         WHERE start_ns >= $first_ns AND start_ns < $last_ns
         UNION ALL BY NAME
-        SELECT lane, start_ns, end_ns, call_start_ns, TRUE AS is_ordered
+        SELECT lane, start_ns AS place_ns, end_ns AS own_end_ns
+        FROM later_ends
+        UNION ALL BY NAME
+        SELECT lane, start_ns, end_ns, call_start_ns, TRUE AS is_ordered, CAST(9223372036854775807 AS BIGINT) AS place_ns
         FROM later_work
     )
     -- Backwards, a minimum runs on; forwards, each row's would be looked for anew.
     WINDOW after_it AS (
         PARTITION BY lane
-        ORDER BY start_ns DESC, end_ns DESC, op_id DESC
+        ORDER BY place_ns DESC, own_end_ns DESC, op_id DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
