@@ -20,8 +20,8 @@ NAMES = Path(__file__).parents[1] / "support" / "snippet_names.h"
 # What compilers say of a name that a snippet leaves to the program.
 _UNDECLARED = re.compile(r"[‘'](\w+)[’'] was not declared|identifier \"(\w+)\" is undefined")
 _LAUNCH = re.compile(r"<<<.*?>>>", re.DOTALL)
-# Libraries that nvcc and hipcc alone bring.
-_OF_NVCC = re.compile(r"\b(?:thrust|(?:hip)?cub)::")
+# Libraries that only compilers for devices bring.
+_OF_NVCC = re.compile(r"\b(?:thrust|(?:hip)?cub|sycl)::")
 
 
 def snippets(lang: str, *dialects: str | None) -> dict[str, str]:
