@@ -35,6 +35,11 @@ SMALL_COPY = {"h2d": {"mb": 1, "pinned": True, "stream": 31, "wait": False}}
 UPDATE_ON_CPU = {"annot": {"name": "Optimizer.step#AdamW.step"}, "do": [{"op": {"name": "aten::add_", "op_us": 9_000}}]}
 CAPTURE = {"capture": {"instantiate_us": 4_000}, "do": [run_of(200, 12)]}
 CROP = {"op": {"name": "aten::upsample_bilinear2d", "op_us": 3_000}}
+TRIED = {"kernel": {"us": 2, "class": "conv", "op": "aten::empty"}}
+SEARCH = {
+    "op": {"name": "aten::cudnn_convolution", "op_us": 5, "do": [TRIED, {"sync": {"kind": "event"}}, {"py": 9_000}]}
+}
+SAVED = {"repeat": 20, "do": [{"d2h": {"mb": 4, "us": 2, "pinned": True}}, {"py": 9_000}]}
 LOADED = {"kernel": {"us": 1, "module_load_us": 30_000}}
 
 # Of each rule: the fault, the job around it (before and after), and how the job is recorded.
@@ -76,6 +81,20 @@ CASES: Mapping[str, tuple[str, Program, Program, Program, Mapping[str, Any]]] = 
         [run_of(30, 80), {"item": 1}, CROP, run_of(30, 80), {"d2h": {"mb": 200, "pinned": True}}, {"sync": "device"}],
         [UPDATE_ON_CPU],
         [{"h2d": {"mb": 200, "pinned": True, "stream": "compute"}}],
+        {},
+    ),
+    "a search for an algorithm in every step": (
+        "algorithm-search-in-steps",
+        [run_of(30, 80)],
+        [SEARCH],
+        [run_of(60, 80)],
+        {},
+    ),
+    "a checkpoint in every third step": (
+        "checkpoint-in-window",
+        [run_of(30, 80), {"item": 1}],
+        [{"every": {"steps": 3, "phase": 1}, "do": [SAVED]}],
+        [run_of(60, 80)],
         {},
     ),
     "modules loaded on first use": (
