@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import shlex
@@ -168,8 +169,22 @@ def _prepare_streams() -> None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal cannot show is replaced, so that the report still appears.
-        stream.reconfigure(errors="replace") if hasattr(stream, "reconfigure") else None
+        # A character that the terminal cannot show gets one that is alike, so that the report still appears.
+        stream.reconfigure(errors="alike") if hasattr(stream, "reconfigure") else None
+
+
+_ALIKE = str.maketrans("µ×−–─·…→≥≤“”’›█▒░▓╱²³", 'ux---|~>><""\'>#=.+/23')
+
+
+def _shown_alike(error: UnicodeError) -> tuple[str, int]:
+    """Return one ASCII character for each that cannot be shown, so that columns stay in line."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ALIKE)
+    return "".join(sign if sign.isascii() else "?" for sign in text), error.end
+
+
+codecs.register_error("alike", _shown_alike)
 
 
 def _complete() -> int | None:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -437,6 +438,17 @@ def test_ascii_terminal_costs_characters_not_the_report(run: Path) -> None:
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert "run42" in out
+
+
+@pytest.mark.check
+def test_bars_differ_on_an_ascii_terminal(root: Path, tmp_path: Path) -> None:
+    trace = str(root / "sample_traces" / "launch_bound")
+    process = started(["diagnose", trace, "--store", str(tmp_path / "store")], PYTHONIOENCODING="ascii")
+    out, err = process.communicate()
+    assert err == ""
+    assert re.search(r"#{20,}={10,}\.{10,}", out)
+    assert re.search(r"\d us ", out)
+    assert "?" not in out
 
 
 def test_no_command_shows_the_help_as_it_is_laid_out(capsys: pytest.CaptureFixture[str]) -> None:
