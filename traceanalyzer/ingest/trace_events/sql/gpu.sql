@@ -31,9 +31,9 @@ texts AS (
             if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind,
             -- PyTorch's recorder of 2026 (cuspy) says beside the name what the names of Kineto hold.
             CASE
-                WHEN name = 'Memcpy' AND known."copy kind" IS NOT NULL
+                WHEN name = 'Memcpy' AND is_copy_kind(known."copy kind")
                 THEN copy_name(known."copy kind", known."src kind", known."dst kind")
-                WHEN name = 'Memset' AND known."memory kind" IS NOT NULL THEN memset_name(known."memory kind")
+                WHEN name = 'Memset' AND is_memory_word(known."memory kind") THEN memset_name(known."memory kind")
                 ELSE name
             END AS name
         ),
@@ -171,6 +171,10 @@ SELECT
         + is_lost(known.dst_agent, agent_number(known.dst_agent))
         + is_lost(known.grid_size, sdk_items) + is_lost(known.workgroup_size, sdk_block)
         + is_lost(stream_text, known_stream) + is_lost(known.context, context)
+        + is_lost(known."copy kind", nullif(is_copy_kind(known."copy kind"), FALSE))
+        + is_lost(known."src kind", nullif(is_memory_word(known."src kind"), FALSE))
+        + is_lost(known."dst kind", nullif(is_memory_word(known."dst kind"), FALSE))
+        + is_lost(known."memory kind", nullif(is_memory_word(known."memory kind"), FALSE))
         + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)

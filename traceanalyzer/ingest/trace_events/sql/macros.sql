@@ -147,6 +147,7 @@ CREATE OR REPLACE MACRO memory_kind(word) AS
     END;
 -- Names as Kineto has them, of kinds that PyTorch's later recorder writes by themselves: arrays lie on the device, and
 -- numbers are CUPTI's.
+CREATE OR REPLACE MACRO is_memory_word(kind) AS regexp_full_match(kind, '[a-z_]{1,32}|\d{1,2}');
 CREATE OR REPLACE MACRO memory_word(kind) AS
     CASE kind
         WHEN '1' THEN 'Pageable'
@@ -154,11 +155,16 @@ CREATE OR REPLACE MACRO memory_word(kind) AS
         WHEN '3' THEN 'Device'
         WHEN '4' THEN 'Array'
         WHEN '5' THEN 'Managed'
-        ELSE upper(kind[1]) || kind[2:]
+        ELSE CASE WHEN is_memory_word(kind) THEN upper(kind[1]) || kind[2:] END
     END;
+CREATE OR REPLACE MACRO is_copy_kind(kind) AS regexp_full_match(kind, '[HDA]to[HDA]|PtoP|\d{1,2}');
 CREATE OR REPLACE MACRO copy_name(kind, source, target) AS
-    'Memcpy ' || replace(if(kind = '9', 'HtoH', kind), 'A', 'D')
-    || coalesce(' (' || memory_word(source) || ' -> ' || memory_word(target) || ')', '');
+    concat_ws(
+        ' ',
+        'Memcpy',
+        CASE WHEN kind = '9' THEN 'HtoH' WHEN kind NOT BETWEEN '0' AND '99' THEN replace(kind, 'A', 'D') END,
+        '(' || memory_word(source) || ' -> ' || memory_word(target) || ')'
+    );
 CREATE OR REPLACE MACRO memset_name(kind) AS 'Memset (' || memory_word(kind) || ')';
 -- Three sides of a launch: '1024,1,1'.
 CREATE OR REPLACE MACRO sides_of(text) AS
