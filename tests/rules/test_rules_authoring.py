@@ -19,9 +19,10 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.screens.rule import explanation_sections
 from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
-from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts, explain
+from traceanalyzer.rules.diagnosis.explaining import Explanation, explain
 from traceanalyzer.rules.rule_file.model import Claims, Rule
 from traceanalyzer.rules.rule_file.new_rule import new_rule, rule_schema
+from traceanalyzer.rules.rule_file.sql_text import and_parts
 from traceanalyzer.rules.rule_set.loading import load_rules, read_rules, rule_called
 from tracesim.rule_lint import lint
 from tracesim.rule_tests import RuleTestResult, run_rule_test

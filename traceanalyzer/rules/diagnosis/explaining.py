@@ -80,41 +80,6 @@ def unmet(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Param
     ]
 
 
-def and_parts(condition: str) -> list[str]:
-    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it.
-
-    Each stands on one line, without comments.
-    """
-    condition = sql_text.without_comments(condition)
-    parts: list[list[str]] = [[]]
-    depth, between, cases = 0, False, 0
-    for _, word in sql_text.words(condition):
-        upper = word.upper()
-        depth += (word == "(") - (word == ")")
-        cases += (upper == "CASE") - (upper == "END")
-        at_top = depth == 0 and cases == 0
-        if at_top and upper == "OR":
-            return [_on_one_line(condition)]
-        if at_top and upper == "BETWEEN":
-            between = True
-        elif at_top and upper == "AND":
-            if not between:
-                parts.append([])
-                continue
-            between = False
-        parts[-1].append(word)
-    return [_on_one_line("".join(part)) for part in parts]
-
-
-def _on_one_line(sql: str) -> str:
-    """Return SQL with one space for each stretch of spaces and comments outside of quotes."""
-    between = (sql_text.COMMENT, sql_text.SPACE)
-    pieces = [" " if kind in between else word for kind, word in sql_text.words(sql)]
-    return "".join(
-        piece for piece, before in zip(pieces, ["", *pieces], strict=False) if piece + before != "  "
-    ).strip()
-
-
 def _explanation(
     rule: Rule, run: RunPlaces, verdict: Verdict, seen: Mapping[str, tuple[Seen, ...]] | None
 ) -> Explanation:
@@ -137,7 +102,7 @@ def _seen(
     """Return every condition with its values, by place; the table `bound` holds the rule's rows."""
     groups: dict[str, Sequence[tuple[str, str]]] = {
         "abstains": [(item.when, item.reason) for item in rule.abstain],
-        "when": [(part, "") for part in and_parts(rule.when)],
+        "when": [(part, "") for part in sql_text.and_parts(rule.when)],
         "lowers": [(item.when, f"{item.to} confidence: {item.because}") for item in rule.lower],
         "fixes": [(item.when or "TRUE", " ".join(item.text.split())) for item in rule.fixes],
     }
@@ -149,7 +114,7 @@ def _seen(
         holds = iter([row.pop(f"_part_{index}") for index in range(len(conditions))])
         known = {**values, **row}
         by_place[(row.get("trace"), row.get("device"))] = {
-            name: tuple(Seen(_on_one_line(text), next(holds), _named(text, known), why) for text, why in group)
+            name: tuple(Seen(sql_text.on_one_line(text), next(holds), _named(text, known), why) for text, why in group)
             for name, group in groups.items()
         }
     return by_place

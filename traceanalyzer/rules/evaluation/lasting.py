@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from traceanalyzer.rules.rule_file.sql_text import and_parts
+
 # The columns of the table `bound` that depend on what is fixed, or on what the rule and others claim.
 CHANGING = (
     "after_fixes",
@@ -20,35 +22,17 @@ CHANGING = (
     "worst_ms",
     "worst_step",
 )
-_CHANGES = re.compile(rf"\b(?:{'|'.join(CHANGING)})\b")
+_CHANGES = re.compile(rf"\b(?:{'|'.join(CHANGING)})\b", re.IGNORECASE)
 # The table where it is only read. As a value, by its name or another one, it would hold the columns that change.
 _READ = re.compile(
-    r"\b(?:FROM|JOIN)\s+bound\b(?=\s*(?:$|[,)]|(?:ANTI|ASOF|CROSS|FULL|GROUP|INNER|JOIN|LEFT|ON|ORDER|SEMI|USING|WHERE)\b))"
+    r"\b(?:FROM|JOIN)\s+bound\b(?=\s*(?:$|[,)]|(?:ANTI|ASOF|CROSS|FULL|GROUP|INNER|JOIN|LEFT|ON|ORDER|SEMI|USING|WHERE)\b))",
+    re.IGNORECASE,
 )
 _AS_VALUE = re.compile(r"\bbound\b(?!\.)|\bCOLUMNS\b", re.IGNORECASE)
-_TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|[()]|\b(?:CASE|END|BETWEEN|AND|OR)\b", re.IGNORECASE)
 
 
 def lasting_conditions(select: str, when: str) -> list[str]:
     """Return the parts of a rule's condition that no fix changes; none where its select computes with what changes."""
     if _CHANGES.search(select) or _AS_VALUE.search(_READ.sub("", select)):
         return []
-    return [part for part in _conjuncts(when) if not _CHANGES.search(part)]
-
-
-def _conjuncts(condition: str) -> list[str]:
-    """Return what a condition joins by AND; a condition that joins by OR is one."""
-    parts, start, depth, betweens = [], 0, 0, 0
-    for token in _TOKEN.finditer(condition):
-        word = token[0].upper()
-        depth += (word in ("(", "CASE")) - (word in (")", "END"))
-        if depth == 0 and word == "OR":
-            return [condition]
-        betweens += depth == 0 and word == "BETWEEN"
-        if depth == 0 and word == "AND":
-            if betweens:
-                betweens -= 1
-                continue
-            parts.append(condition[start : token.start()])
-            start = token.end()
-    return [*parts, condition[start:]]
+    return [part for part in and_parts(when) if not _CHANGES.search(part)]

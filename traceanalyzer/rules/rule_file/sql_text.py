@@ -55,6 +55,41 @@ def in_place_of(table: str, select: str, sql: str) -> str:
     return "".join(f"({rows})" if (kind, word) == (NAME, table) else word for kind, word in words(sql))
 
 
+def and_parts(condition: str) -> list[str]:
+    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it.
+
+    Each stands on one line, without comments.
+    """
+    condition = without_comments(condition)
+    parts: list[list[str]] = [[]]
+    depth, between, cases = 0, False, 0
+    for _, word in words(condition):
+        upper = word.upper()
+        depth += (word == "(") - (word == ")")
+        cases += (upper == "CASE") - (upper == "END")
+        at_top = depth == 0 and cases == 0
+        if at_top and upper == "OR":
+            return [on_one_line(condition)]
+        if at_top and upper == "BETWEEN":
+            between = True
+        elif at_top and upper == "AND":
+            if not between:
+                parts.append([])
+                continue
+            between = False
+        parts[-1].append(word)
+    return [on_one_line("".join(part)) for part in parts]
+
+
+def on_one_line(sql: str) -> str:
+    """Return SQL with one space for each stretch of spaces and comments outside of quotes."""
+    between = (COMMENT, SPACE)
+    pieces = [" " if kind in between else word for kind, word in words(sql)]
+    return "".join(
+        piece for piece, before in zip(pieces, ["", *pieces], strict=False) if piece + before != "  "
+    ).strip()
+
+
 def swallowed_if_folded(lines: str) -> str | None:
     """Return the '--' comment that would hide the SQL after it if YAML folded the lines into one; None: none would."""
     comment = None
