@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import traceanalyzer
 from traceanalyzer.cli import SYNONYMS, cli, main
 from traceanalyzer.commands import COMPLETION_VARIABLE
 from traceanalyzer.commands.help import manual_page
+from traceanalyzer.commands.top import WHAT
+from traceanalyzer.recording import PROFILERS
 
 SAMPLE = "sample_traces/slow_loader"
 
@@ -334,3 +337,10 @@ def test_a_word_that_is_none_of_a_list_is_an_error_that_names_the_list(
 ) -> None:
     assert main([stored[0] if word == "RUN" else word for word in arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_help_names_every_choice_that_stands_for_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, choices in (("record", PROFILERS), ("top", WHAT)):
+        assert main([command, "--help"]) == 0
+        said = set(re.findall(r"\w+", capsys.readouterr().out))
+        assert set(choices) <= said
