@@ -62,6 +62,19 @@ def test_the_share_is_the_commits(root: Path, tmp_path: Path) -> None:
     assert share_of_commit(root) in range(SHARES)
 
 
+def test_commits_of_the_same_content_choose_the_same_share(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    chosen = []
+    for number in range(8):
+        (tmp_path / "file").write_text(str(number // 2))
+        subprocess.run([*git, "add", "file"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", f"commit {number}"], check=True)
+        chosen.append(share_of_commit(tmp_path))
+    assert chosen[::2] == chosen[1::2]
+    assert len(set(chosen)) > 1
+
+
 @pytest.mark.check
 @pytest.mark.gate
 def test_all_tests_are_collected_without_a_corpus(root: Path, tmp_path: Path) -> None:

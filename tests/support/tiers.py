@@ -1,7 +1,8 @@
 """The three tiers of tests: the loop of someone who changes code, what a change must pass, and everything.
 
 `make test` runs what is not marked `check`. `make check` adds those marked `gate`, and a sixteenth of the other marked
-ones, which the commit chooses. `make nightly` runs every test.
+ones, which the commit's content chooses: whoever checks the same files runs the same tests. `make nightly` runs every
+test.
 
 The last two set TRACEANALYZER_TIER to their names: a missing dependency then fails instead of skipping. Properties get
 their full number of examples in the nightly tier, the first quarter of them in the check, and few in the loop: the same
@@ -75,13 +76,13 @@ def share(test: str, shares: int) -> int:
 
 
 def share_of_commit(root: Path) -> int:
-    """Return which share of the tests the commit in a checkout chooses; 0 where there is no commit."""
-    command = ["git", "rev-parse", "HEAD"]
+    """Return which share of the tests the content of a checkout's commit chooses; 0 where there is no commit."""
+    command = ["git", "rev-parse", "HEAD^{tree}"]
     try:
-        head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+        tree = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return 0
-    return int(head, 16) % SHARES
+    return int(tree, 16) % SHARES
 
 
 def shard(text: str) -> tuple[int, int]:
