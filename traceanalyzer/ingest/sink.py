@@ -40,7 +40,7 @@ WITH marks AS (
             WHEN regexp_matches(name, '^(cuda|cu|hip)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$') THEN 0
         END AS opens,
         regexp_matches(name, '^(cuda|cu|hip).*Launch.*Kernel') AS launches,
-        regexp_matches(name, '^(cuda|cu|hip)GraphLaunch') AS replays
+        regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch') AS replays
     FROM read_parquet($slices)
     WHERE regexp_matches(name, 'Capture|capture_|Launch')
 ),

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from traceanalyzer.diagnosis import Fix
 
-CUDA, HIP, XPU, NPU, XLA = "cuda", "hip", "xpu", "npu", "xla"
+CUDA, HIP, XPU, NPU, MUSA, MLU, XLA = "cuda", "hip", "xpu", "npu", "musa", "mlu", "xla"
 # Programs in which nobody writes kernels in C++.
 JULIA, RAPIDS = "julia", "rapids"
 _OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
@@ -58,6 +59,8 @@ _HIP_CODE = {
     _DRIVER: "amd-smi version",
 }
 
+_OF_VENDOR = {"nvidia": CUDA, "intel": XPU, "ascend": NPU, "moore_threads": MUSA, "cambricon": MLU}
+# What PyTorch of other vendors calls things; `torch.cuda` and "cuda" come after them.
 _NPU_NAMES = {
     "CUDA graphs": "graphs",
     "CUDAGraph": "NPUGraph",
@@ -67,6 +70,9 @@ _NPU_NAMES = {
     ),
     ":nccl": ":hccl",
 }
+_XPU_NAMES = {"CUDAGraph": "XPUGraph", "ProfilerActivity.CUDA": "ProfilerActivity.XPU", ":nccl": ":xccl"}
+_MUSA_NAMES = {"CUDAGraph": "MUSAGraph", "ProfilerActivity.CUDA": "ProfilerActivity.MUSA", ":nccl": ":mccl"}
+_MLU_NAMES = {"CUDAGraph": "MLUGraph", "ProfilerActivity.CUDA": "ProfilerActivity.MLU", ":nccl": ":cncl"}
 
 
 def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
@@ -77,7 +83,7 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
         return framework
     if vendor == "amd" or framework == "hip":
         return HIP
-    return {"nvidia": CUDA, "intel": XPU, "ascend": NPU}.get(vendor or "")
+    return _OF_VENDOR.get(vendor or "")
 
 
 def spoken(text: str, dialect: str | None) -> str:
@@ -97,14 +103,16 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
         return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
     if fix.lang == JULIA:
         return dialect == JULIA
+    if dialect in (JULIA, RAPIDS, MLU) and fix.lang == "cpp":
+        return False
     if dialect in (JULIA, RAPIDS):
-        return fix.lang != "cpp"
+        return True
     return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
 def in_dialect(fix: Fix, dialect: str | None) -> Fix:
     named = _CODE.get((dialect, fix.lang), str)
-    text = named(fix.text) if dialect in (XPU, NPU) else fix.text
+    text = named(fix.text) if dialect in _OTHER_PYTORCH else fix.text
     return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
 
 
@@ -139,21 +147,23 @@ def _cuda_commands(code: str) -> str:
     return _FOR_AMD_TOO.sub("", "\n".join([line for line in lines if not _ONLY_AMD.search(line)] or lines))
 
 
-def _xpu_names(text: str) -> str:
-    return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
-
-
-def _npu_names(text: str) -> str:
-    for name, own in _NPU_NAMES.items():
+def _names_of_pytorch(device: str, names: Mapping[str, str], text: str) -> str:
+    for name, own in names.items():
         text = text.replace(name, own)
-    return _CUDA_OF_PYTORCH.sub("npu", text)
+    return _CUDA_OF_PYTORCH.sub(device, text)
 
 
+_OTHER_PYTORCH = {
+    XPU: partial(_names_of_pytorch, "xpu", _XPU_NAMES),
+    NPU: partial(_names_of_pytorch, "npu", _NPU_NAMES),
+    MUSA: partial(_names_of_pytorch, "musa", _MUSA_NAMES),
+    MLU: partial(_names_of_pytorch, "mlu", _MLU_NAMES),
+}
 # By dialect and language of the fix.
 _CODE: Mapping[tuple[str | None, str], Callable[[str], str]] = {
     **dict.fromkeys([(CUDA, "bash"), (JULIA, "bash"), (RAPIDS, "bash")], _cuda_commands),
     (HIP, "cpp"): _hip_names,
     (HIP, "bash"): _hip_commands,
-    (XPU, "python"): _xpu_names,
-    (NPU, "python"): _npu_names,
+    (MUSA, "cpp"): partial(_CUDA_NAME.sub, "musa"),
+    **{(dialect, "python"): named for dialect, named in _OTHER_PYTORCH.items()},
 }

@@ -3,7 +3,7 @@ CREATE TABLE devices (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- ordinal, as GPU events name it
     name          VARCHAR,           -- product name
-    vendor        VARCHAR,           -- nvidia, amd, intel, mtia, google, ascend; NULL: unknown
+    vendor        VARCHAR,           -- nvidia, amd, intel, mtia, google, ascend, moore_threads, cambricon; NULL: unknown
     sm_count      INTEGER,           -- streaming multiprocessors or compute units
     memory_bytes  BIGINT,            -- total device memory
     compute_major INTEGER,           -- compute capability

@@ -7,7 +7,7 @@ CREATE TABLE gpu_ops (
     stream        BIGINT,            -- stream as written; 0 is a real stream
     context       BIGINT,            -- device context
     kind          VARCHAR NOT NULL,  -- kernel, memcpy, memset, graph, or op: an operation of a TPU
-    is_comm       BOOLEAN NOT NULL,  -- a collective or point-to-point kernel: its name contains nccl, rccl or cross_device_reduce; of a TPU by its category
+    is_comm       BOOLEAN NOT NULL,  -- a collective or point-to-point kernel: its name contains nccl, rccl, mccl, cncl or cross_device_reduce; of a TPU by its category
     name          VARCHAR,           -- as written (demangled)
     start_ns      BIGINT NOT NULL,   -- start
     dur_ns        BIGINT NOT NULL,   -- duration; 0 is a real length

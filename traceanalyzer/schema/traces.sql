@@ -7,7 +7,7 @@ CREATE TABLE traces (
     recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof (all of AMD's), torch_npu, unitrace, jax, tensorflow, torch_xla, paddle, or chrome: any other that writes trace-event JSON; NULL: unknown
     framework     VARCHAR,           -- what the program is written with, the most specific one that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, onnxruntime, jax, tensorflow, paddle, pytorch, cupy, numba, rapids, julia, llama.cpp, gromacs, openmp, openacc, sycl, hip or cuda; NULL: unknown
     producer      VARCHAR,           -- what wrote the file, as far as it says
-    vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia, google, ascend; NULL: unknown
+    vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia, google, ascend, moore_threads, cambricon; NULL: unknown
     host          VARCHAR,           -- machine the trace was recorded on
     rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name has it
     rank_source   VARCHAR,           -- metadata, name, or NULL

@@ -59,7 +59,7 @@ _OF_EVENT = re.compile(r"EventSynchronize|Events?Wait$|(Event|Fence)HostSynchron
 _POLL = re.compile(r"^(cuda|cu|hip)(Event|Stream)Query(_|$)")
 _SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")
 # Nsight Systems appends the version of the call.
-_FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
+_FREE = re.compile(r"^((cuda|hip|musa)Free|cuMemFree)(_v[0-9]+)?$")
 
 
 class BlockingCalls(Struct, frozen=True):

@@ -56,19 +56,20 @@ NEUTRAL = -1  # no state of its own: the slice around it decides
 # ze and pi are SYCL's, of Intel's devices.
 _API_STATES = (
     (
-        r"(Device|Stream|Event|Ctx|Context|Thread|Host|Queue)Synchronize|^(ur|pi)(QueueFinish|Events?Wait)$|aclrtSynchronize",
+        r"(Device|Stream|Event|Ctx|Context|Thread|Host|Queue)Synchronize|^(ur|pi)(QueueFinish|Events?Wait)$|aclrtSynchronize"
+        r"|^cn(rt)?(QueueSync|SyncDevice|CtxSync|WaitNotifier|NotifierWait)",
         "host.sync",
     ),
     (
-        r"Launch|^Node@launch|^zeCommand\w+(Execute|Append)CommandLists|^urEnqueue(CommandBuffer|Graph)Exp",
+        r"Launch|^Node@launch|^cn(Invoke|TaskTopoEntityInvoke)|^zeCommand\w+(Execute|Append)CommandLists|^urEnqueue(CommandBuffer|Graph)Exp",
         "host.launch_api",
     ),
     (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree|MemAllocHost", "host.host_alloc"),
     (
-        r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
+        r"^(cuda|hip|musa)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
         r"|MemPoolTrim|IpcOpenMem|USM(Device|Shared)Alloc|USMFree|^zeMem(Alloc|Free)"
-        r"|aclrt(Malloc|Free)\b",
+        r"|aclrt(Malloc|Free)\b|^cn(rt)?(Malloc|Zmalloc|Free|MemAlloc)",
         "host.alloc",
     ),
     (

@@ -27,7 +27,7 @@ WITH replays AS (
     FROM canonical.host_slices
     WHERE trace_id = $trace_id
       AND category IN ('runtime', 'driver')
-      AND regexp_matches(name, '^(cuda|hip|cu)GraphLaunch')
+      AND regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch')
 ),
 launched AS (
     SELECT calls.thread_id, calls.start_ns, ops.device

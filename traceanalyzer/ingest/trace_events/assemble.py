@@ -28,20 +28,18 @@ from traceanalyzer.ingest.trace_events.device_times import (
     leave_out_lost_devices,
     leave_out_repeated_records,
 )
+from traceanalyzer.ingest.trace_events.devices import describe_devices, devices_run_in_order, whole_number
 from traceanalyzer.ingest.trace_events.facts import (
     ROCPROFV3,
     XLA,
     Program,
     Recorder,
-    describe_devices,
     describe_trace,
-    devices_run_in_order,
     drop_unusable_values,
     find_recorder,
     is_of_pytorch,
     name_recorder,
     recast,
-    whole_number,
 )
 from traceanalyzer.ingest.trace_events.frames import (
     BEGIN_END_PART,

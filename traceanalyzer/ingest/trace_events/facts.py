@@ -1,4 +1,4 @@
-"""The metadata of a JSON trace: the machine, the job, the devices.
+"""The metadata of a JSON trace: the machine and the job.
 
 Files of other recorders that write trace-event JSON: what their processes, lanes and arrows mean.
 """
@@ -16,6 +16,7 @@ import duckdb
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.chunks import said_by_processes, sql
+from traceanalyzer.ingest.trace_events.devices import text_or_none, whole_number
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -139,12 +140,6 @@ def _replace(database: duckdb.DuckDBPyConnection, stage: Path, part: str, table:
 
 
 _Holder = TypeVar("_Holder", dict[str, Any], list[Any])
-_AMD = re.compile(r"\b(amd|instinct|radeon|gfx\d)", re.IGNORECASE)
-_NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|rtx", re.IGNORECASE)
-_INTEL = re.compile(r"intel|data center gpu|arc\b", re.IGNORECASE)
-# What recorders may call the identity of a device, and its place in its host.
-_UUIDS = ("uuid", "UUID", "gpuUuid", "gpu_uuid")
-_BUSES = ("pciBusId", "pci_bus_id", "busLocation", "busId", "bus_id")
 # The numbers that describe a trace, its job and its devices, and the largest that the tables hold. The sum of a base
 # time and the latest time of an event fits into 64 bits.
 _TRACE_NUMBERS = {"baseTimeNanoseconds": 4 * 10**18}
@@ -291,11 +286,11 @@ def describe_trace(
         "framework": program.framework,
         "producer": _producer(metadata) if program.may_be_pytorch else None,
         "vendor": vendors.pop() if len(vendors) == 1 else None,
-        "host": _text(metadata.get("host_name") or metadata.get("hostname")) or program.said[1],
+        "host": text_or_none(metadata.get("host_name") or metadata.get("hostname")) or program.said[1],
         "rank": rank,
         "rank_source": None if rank is None else "metadata",
         "world_size": whole_number(job.get("world_size")),
-        "backend": _text(job.get("backend")),
+        "backend": text_or_none(job.get("backend")),
         "base_ns": base_ns,
         "first_ns": span_ns[0],
         "last_ns": span_ns[1],
@@ -309,91 +304,8 @@ def describe_trace(
     }
 
 
-def describe_devices(metadata: dict[str, Any], used: list[int], vendor: str | None) -> list[dict[str, Any]]:
-    """Return the rows of the canonical table `devices`: all that the file describes, and all that work ran on.
-
-    A device that no name describes is of the `vendor` whose calls or arguments the events have.
-
-    ROCm describes the devices that the process sees, from 0 on, and numbers operations by the machine's devices. Where
-    all described devices are of one kind, a device that has work and no description is of that kind, too.
-    """
-    listed = metadata.get("deviceProperties")
-    described = dict(enumerate(listed)) if isinstance(listed, list) else {}
-    described = {position: item for position, item in described.items() if isinstance(item, dict)}
-    rows: dict[int, dict[str, Any]] = {}
-    for position, properties in described.items():
-        device = whole_number(properties.get("id"))
-        row = _device(position if device is None else device, properties, metadata, vendor)
-        rows[row["device"]] = row
-    kinds = [{key: value for key, value in properties.items() if key != "id"} for properties in described.values()]
-    kind = kinds[0] if kinds and all(other == kinds[0] for other in kinds) else {}
-    if kind and used and rows.keys().isdisjoint(used) and len(used) == len(rows):
-        rows = {}  # the same devices under other numbers
-    for device in used:
-        rows.setdefault(device, _device(device, kind, metadata, vendor))
-    return [rows[device] for device in sorted(rows)]
-
-
-def devices_run_in_order(metadata: dict[str, Any]) -> bool:
-    """Return whether all described devices are of kinds on which no kernel begins before what is ahead of it ended."""
-    return max((row["compute_major"] or 99 for row in describe_devices(metadata, [], None)), default=99) < 9
-
-
-def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], vendor: str | None) -> dict[str, Any]:
-    name = _text(properties.get("name")) or ("TPU" if vendor == "google" else None)
-    return {
-        "device": device,
-        "name": name,
-        "vendor": _vendor(name, properties, metadata, vendor),
-        "sm_count": whole_number(properties.get("numSms")),
-        "memory_bytes": whole_number(properties.get("totalGlobalMem")),
-        "compute_major": whole_number(properties.get("computeMajor")),
-        "compute_minor": whole_number(properties.get("computeMinor")),
-        "warp_size": whole_number(properties.get("warpSize")),
-        "max_threads_per_sm": whole_number(properties.get("maxThreadsPerMultiprocessor")),
-        "gpu": _identity(properties, metadata),
-    }
-
-
-def _identity(properties: dict[str, Any], metadata: dict[str, Any]) -> str | None:
-    """Return which GPU a device is: its UUID, else its bus and host; None: not recorded."""
-    uuid = next((text for key in _UUIDS if (text := _text(properties.get(key)))), None)
-    if uuid is not None:
-        return uuid.lower().removeprefix("gpu-")
-    bus = next((text for key in _BUSES if (text := _text(properties.get(key)))), None)
-    host = _text(metadata.get("host_name") or metadata.get("hostname"))
-    return None if bus is None or host is None else f"{bus.lower()} {host}"
-
-
-def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, Any], seen: str | None) -> str | None:
-    if "runtimeMajorVersion" in properties:
-        return "mtia"
-    for pattern, vendor in ((_AMD, "amd"), (_NVIDIA, "nvidia"), (_INTEL, "intel")):
-        if name and pattern.search(name):
-            return vendor
-    if seen is not None:
-        return seen
-    if any(key.startswith(("hip_", "roctracer_", "rocprof")) for key in metadata):
-        return "amd"
-    if any(key.startswith(("cuda_", "cupti_")) for key in metadata) or properties.get("warpSize") == 32:
-        return "nvidia"
-    return None
-
-
 def _producer(metadata: dict[str, Any]) -> str | None:
     if not _KINETO_KEYS & metadata.keys():
         return None
     versions = [f"{label} {metadata[key]}" for key, label in _VERSIONS.items() if metadata.get(key) is not None]
     return ", ".join(["PyTorch profiler (Kineto)", *versions])
-
-
-def whole_number(value: object) -> int | None:
-    """Return a number written as such or as text."""
-    try:
-        return None if value is None or isinstance(value, bool) else int(str(value))
-    except ValueError:
-        return None
-
-
-def _text(value: object) -> str | None:
-    return value.encode(errors="replace").decode() if isinstance(value, str) and value else None

@@ -12,7 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql
-from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder, whole_number
+from traceanalyzer.ingest.trace_events.devices import whole_number
+from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
     DeviceProcess,

@@ -30,15 +30,13 @@ from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events import chunks
 from traceanalyzer.ingest.trace_events.assemble import Assembler
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS
+from traceanalyzer.ingest.trace_events.devices import describe_devices, devices_run_in_order, whole_number
 from traceanalyzer.ingest.trace_events.facts import (
     RECORDERS,
     Program,
-    describe_devices,
     describe_trace,
-    devices_run_in_order,
     drop_unusable_values,
     is_of_pytorch,
-    whole_number,
 )
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import Process, SeveralRanksError, find_ranks

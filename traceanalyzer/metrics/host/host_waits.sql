@@ -40,9 +40,9 @@ calls AS (
         slices.*,
         regexp_replace(slices.name, '_v[0-9]+$', '') AS call,
         CASE
-            WHEN regexp_matches(slices.name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize|aclrtSynchronizeDevice') THEN 'device'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)StreamSynchronize|^(ur|pi)QueueFinish$|^zeCommand\w+Synchronize$|aclrtSynchronizeStream') THEN 'stream'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)EventSynchronize|^(ur|pi)Events?Wait$|^ze(Event|Fence)HostSynchronize$|aclrtSynchronizeEvent') THEN 'event'
+            WHEN regexp_matches(slices.name, '^(cuda|hip|musa)(Device|Thread)Synchronize|^cuCtxSynchronize|aclrtSynchronizeDevice|^cn(rtSyncDevice|CtxSync)') THEN 'device'
+            WHEN regexp_matches(slices.name, '^(cuda|hip|cu|musa|mu)StreamSynchronize|^(ur|pi)QueueFinish$|^zeCommand\w+Synchronize$|aclrtSynchronizeStream|^cn(rt)?QueueSync') THEN 'stream'
+            WHEN regexp_matches(slices.name, '^(cuda|hip|cu|musa|mu)EventSynchronize|^(ur|pi)Events?Wait$|^ze(Event|Fence)HostSynchronize$|aclrtSynchronizeEvent|^cn(rt)?(WaitNotifier|NotifierWait)') THEN 'event'
             -- An asynchronous call shorter than 20 µs only enqueues the copy; the two clocks differ by up to 2 µs.
             WHEN slices.dur_ns <= 20000 AND (slices.name LIKE '%Async%' OR slices.start_ns + slices.dur_ns < copies.copied_ns)
             THEN NULL

@@ -30,7 +30,7 @@ calls AS (
       AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
       AND regexp_matches(
           name,
-          '^(cuda|hip)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)|^urUSM((Device|Shared|Host)Alloc|Free)$'
+          '^(cuda|hip|musa)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)|^urUSM((Device|Shared|Host)Alloc|Free)$|^cn(rt)?(Malloc|Zmalloc|Free|MemAlloc|HostMalloc)'
       )
 ),
 events AS (

@@ -23,8 +23,8 @@ WITH calls AS (
     WHERE category IN ('runtime', 'driver')
       AND regexp_matches(
           name,
-          '^(cuda|hip)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)|^urUSM(Device|Shared|Host)Alloc$|^urUSMFree$'
-          || '|^(cuda|hip|cuMem)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost|AllocHost)'
+          '^(cuda|hip|musa)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)|^urUSM(Device|Shared|Host)Alloc$|^urUSMFree$|^cn(rt)?(Malloc|Zmalloc|Free)(Async|)$'
+          || '|^(cuda|hip|musa|cuMem)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost|AllocHost)|^cnrt(HostMalloc|MallocHost|FreeHost)'
       )
 )
 SELECT

@@ -208,7 +208,7 @@ _OWN_WORDS = ("format", "recorder", "severity", "defect", "class", "vendor", "ra
 # Texts that files choose, and the values that identify nobody.
 _KNOWN = {
     "framework": {"pytorch", "jax", "tensorflow"},
-    "backend": {"nccl", "gloo", "mpi", "rccl", "xccl", "ucc"},
+    "backend": {"nccl", "gloo", "mpi", "rccl", "xccl", "ucc", "mccl", "cncl", "hccl"},
     "step_source": {"ProfilerStep", "ProfilerStep, host only"},
 }
 # Classes of events whose categories are the program's own; those of asynchronous slices are a file's.

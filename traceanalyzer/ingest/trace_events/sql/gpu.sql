@@ -20,7 +20,7 @@ WITH parsed AS (
               "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "original_stream": "VARCHAR", "agent": "VARCHAR",
               "src_agent": "VARCHAR", "dst_agent": "VARCHAR", "copy_bytes": "VARCHAR",
               "copy kind": "VARCHAR", "src kind": "VARCHAR", "dst kind": "VARCHAR", "memory kind": "VARCHAR",
-              "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
+              "grid_size": "VARCHAR", "workgroup_size": "VARCHAR", "tasktopo": "VARCHAR", "tasktopo node": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
 ),
@@ -54,9 +54,9 @@ texts AS (
             CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END,
             known.corr_id
         ) AS correlation_text,
-        -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
-        coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
-        coalesce(known."graph node id", known.cuda_graph_node_id) AS graph_node_text
+        -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer. tasktopo: Cambricon's.
+        coalesce(known."graph id", known.cuda_graph_id, known.tasktopo) AS graph_text,
+        coalesce(known."graph node id", known.cuda_graph_node_id, known."tasktopo node") AS graph_node_text
     FROM parsed
 ),
 numbers AS (
@@ -93,7 +93,7 @@ numbers AS (
         at_most(TRY_CAST(known."Out msg nelems" AS BIGINT), 274877906944) AS out_elements,
         at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         TRY_CAST(known.Seq AS BIGINT) AS comm_seq,
-        kind = 'kernel' AND regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i') AS is_comm
+        kind = 'kernel' AND regexp_matches(coalesce(name, ''), '[nrm]ccl|cncl|cross_device_reduce', 'i') AS is_comm
     FROM texts
 ),
 typed AS (

@@ -1,7 +1,7 @@
 -- Whether there are events of categories that PyTorch's profiler alone writes, as in a file whose head was cut off; and
 -- whether operators have the shapes of their inputs.
 SELECT
-    coalesce(bool_or(raw_category IN ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'xpu_runtime')), FALSE)
+    coalesce(bool_or(raw_category IN ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'xpu_runtime', 'musa_runtime', 'mlu_runtime')), FALSE)
         AS has_pytorch_events,
     coalesce(bool_or(category = 'cpu_op' AND starts_with(input_shapes, '[[')), FALSE) AS has_shapes,
     coalesce(bool_or(raw_category IN ('hip_api', 'hsa_api', 'marker_api', 'rccl_api')), FALSE)

@@ -1,0 +1,137 @@
+"""PyTorch of Moore Threads and Cambricon, whose profilers are forks of Kineto with names of their own.
+
+As written by MooreThreads/kineto (ActivityType.cpp, MuptiActivity.cpp) and Cambricon/torch_mlu (kineto_mlu:
+ActivityType.cpp, CnperfActivity.cpp, ApiListCommon.cpp, MluDeviceProperties.cpp), read in 2026.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program_findings import diagnosed, lead_of, words
+from torch_program import A100, TorchProgram
+from trace_event_tables import Tables, read
+
+ADD = "at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >"
+_MLU_CALLS = {
+    "cudaLaunchKernel": "cnInvokeKernel",
+    "cudaMemcpyAsync": "cnMemcpyAsync_V3",
+    "cudaStreamSynchronize": "cnrtQueueSync",
+    "cudaDeviceSynchronize": "cnrtSyncDevice",
+    "cudaLaunchKernelExC": "cnInvokeKernelEx",
+}
+_MLU_CATEGORIES = {"cuda_runtime": "mlu_runtime", "gpu_memcpy": "mlu_memcpy", "ac2g": "async_cpu_to_mlu"}
+
+
+def on_musa(document: dict[str, Any]) -> dict[str, Any]:
+    """Write a trace of CUDA as the profiler of Moore Threads does."""
+    for event in document["traceEvents"]:
+        event["name"] = (
+            re.sub(r"^cuda(?=[A-Z])", "musa", event["name"]).replace("Memcpy ", "Memcpy1 ").replace("nccl", "mccl")
+        )
+        event["cat"] = event.get("cat", "").replace("cuda_", "musa_")
+    document["deviceProperties"][0]["name"] = "MTT S5000"
+    return {key: value for key, value in document.items() if not key.startswith("cu")}
+
+
+def on_mlu(document: dict[str, Any]) -> dict[str, Any]:
+    """Write a trace of CUDA as the profiler of Cambricon does."""
+    for event in document["traceEvents"]:
+        event["name"] = _MLU_CALLS.get(event["name"], event["name"]).replace("nccl", "cncl")
+        event["cat"] = _MLU_CATEGORIES.get(event.get("cat", ""), event.get("cat", ""))
+        if event["cat"] in ("kernel", "mlu_memcpy"):
+            kept = ("device", "context", "stream", "correlation", "External id", "bytes")
+            event["args"] = {key: event["args"][key] for key in kept if key in event["args"]}
+            event["args"] |= {"tasktopo": 0, "tasktopo node": 0, "is_async": 1}
+    document["deviceProperties"] = [{"id": 0, "name": "MLU590-M9", "totalMem(MiB)": 81_920, "clusterCount": 8}]
+    return {key: value for key, value in document.items() if not key.startswith("cu")}
+
+
+FORKS = {"musa": on_musa, "mlu": on_mlu}
+
+
+def reading_values() -> TorchProgram:
+    program = TorchProgram(A100)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(20):
+                program.run("aten::mm", "gemm_kernel", 300)
+                program.run("aten::add", ADD, 50)
+                program.item()
+                program.host(200)
+    return program
+
+
+def copying_batches() -> TorchProgram:
+    program = TorchProgram(A100)
+    for step in range(5):
+        with program.step(step):
+            with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
+                program.copy("HtoD", 300_000_000, 30_000)
+            for _ in range(40):
+                program.run("aten::mm", "gemm_kernel", 800)
+    return program
+
+
+def launching_small_kernels() -> TorchProgram:
+    program = TorchProgram(A100, op_us=20)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(300):
+                program.run("aten::add", ADD, 4)
+            program.synchronize()
+    return program
+
+
+PROGRAMS: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
+    "values": (reading_values, "sync-in-step", "total += value.detach()"),
+    "batches": (copying_batches, "h2d-pageable", 'batch.to("{}", non_blocking=True)'),
+    "small kernels": (launching_small_kernels, "launch-bound", "torch.compile"),
+}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("fork", FORKS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_lead_is_that_of_the_same_program_on_cuda_in_the_words_of_its_device(
+    fork: str, name: str, tmp_path: Path
+) -> None:
+    program, rule, says = PROGRAMS[name]
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps(FORKS[fork](program().document())))
+    leading = lead_of(diagnosed(trace))
+    plain = tmp_path / "cuda" / "trace.json"
+    on_cuda = lead_of(diagnosed(program().write(plain)))
+    assert (leading.rule, on_cuda.rule) == (rule, rule)
+    assert says.format(fork) in words(leading)
+    assert not re.search(r"torch\.cuda|\"cuda|nsys|nvidia", words(leading))
+    if fork == "musa":  # Cambricon's copies do not say what memory they are of
+        assert leading.saving_share == pytest.approx(on_cuda.saving_share, abs=0.001)
+
+
+def tables_of(fork: str) -> Tables:
+    program = TorchProgram(A100)
+    program.run("aten::add", ADD, 4)
+    program.copy("HtoD", 1_000, 10)
+    program.synchronize()
+    document = FORKS[fork](program.document())
+    return read(json.dumps(document))
+
+
+@pytest.mark.parametrize("fork", FORKS)
+def test_work_and_calls_are_those_of_the_device(fork: str) -> None:
+    tables = tables_of(fork)
+    assert [(op["kind"], op["copy_kind"], op["size_bytes"], op["graph_id"]) for op in tables["gpu_ops"]] == [
+        ("kernel", None, None, None),
+        ("memcpy", "HtoD", 1_000, None),
+    ]
+    assert all(op["launch_id"] is not None for op in tables["gpu_ops"])
+    calls = [row["name"] for row in tables["host_slices"] if row["category"] == "runtime"]
+    assert len(calls) == 3 and not [name for name in calls if name.startswith("cuda")]
+    (trace,) = tables["traces"]
+    assert trace["vendor"] == {"musa": "moore_threads", "mlu": "cambricon"}[fork]
