@@ -270,6 +270,20 @@ def test_the_same_recording_again_changes_no_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.check
+def test_the_same_recording_again_changes_no_count_in_a_message(tmp_path: Path) -> None:
+    loader = rewritten.read(ROOT / "sample_traces" / "slow_loader" / "rank0.json.gz")
+    for folder, count in (("once", 1), ("thrice", 3)):
+        for at in range(count):
+            rewritten.write(later(loader, at * 60e6), tmp_path / folder / f"{'abc'[at]}.json.gz")
+    once, thrice = (
+        {item["rule"]: item["message"] for item in in_json(tmp_path / folder, tmp_path / "store")["findings"]}
+        for folder in ("once", "thrice")
+    )
+    assert "waits for the GPU 1× a step" in once["sync-in-step"]
+    assert {rule: thrice[rule] for rule in ("sync-in-step", "dataloader-bound")}.items() <= once.items()
+
+
+@pytest.mark.check
 def test_recordings_of_other_work_are_listed_and_one_is_judged(tmp_path: Path) -> None:
     run = cycles(tmp_path / "run", SLOW, SLOWER, OTHER)
     found = in_json(run, tmp_path / "store")

@@ -149,7 +149,7 @@ class PooledSavings:
 def selected_over_all(
     con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the row that a rule selects where the table `bound` has the numbers of all pooled recordings.
+    """Return the row that a rule selects where the table `bound` has the means of all pooled recordings.
 
     Of what the rule selects besides, the row has the numbers of the verdict's recording. Where nothing is pooled, and
     where the query fails, it is the verdict's own row.
@@ -158,7 +158,7 @@ def selected_over_all(
         return verdict.row
     place = verdict.place
     trace_id, device = run.key(place)
-    whole = {**verdict.row, **verdict.pooled}
+    whole = {**verdict.row, **_of_one_recording(verdict)}
     write_bound(con, [{**whole, "trace": place.trace, "device": device, "trace_id": trace_id}])
     try:
         rows = sandbox.query(con, verdict.rule.select, values).dicts()
@@ -166,6 +166,21 @@ def selected_over_all(
         rows = []
     own = (row for row in rows if (row.get("trace"), row.get("device")) == (place.trace, place.device))
     return next(own, {name: whole.get(name) for name in verdict.row})
+
+
+# Sums over recordings. What a rule counts besides is of one recording, and so are its steps and its longest row.
+_SUMS = ("window_ns", "bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count")
+_OF_THE_RECORDING = ("step_count", "worst_ms")
+
+
+def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of `bound` over all pooled recordings for as many steps as the verdict's recording has."""
+    steps, pooled = verdict.row.get("step_count"), verdict.pooled
+    if steps is None:
+        return dict(pooled)
+    scaled = {name: round(pooled[name] * steps / pooled["step_count"]) for name in _SUMS}
+    own = {name: verdict.row[name] for name in _OF_THE_RECORDING if name in verdict.row}
+    return {**pooled, **scaled, **own}
 
 
 def pooled_row(run: RunPlaces, verdicts: Sequence[Verdict], saved_ns: int) -> dict[str, Any]:
