@@ -203,3 +203,39 @@ def test_tables_of_csv(
     file = tmp_path / name
     file.write_text(change(file.read_text() if file.exists() else ""), newline="")
     assert found(leader) == (defects, *left)
+
+
+OF_RPD = "gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id"
+CALLS_OF_RPD = "pid, tid, start, end, apiName_id, args_id"
+
+
+@pytest.mark.check
+def test_rows_of_rpd_that_are_there_twice_are_one_event(tmp_path: Path) -> None:
+    again = (
+        f"INSERT INTO rocpd_op ({OF_RPD}) SELECT {OF_RPD} FROM rocpd_op WHERE id = 1",
+        f"INSERT INTO rocpd_api ({CALLS_OF_RPD}) SELECT {CALLS_OF_RPD} FROM rocpd_api",
+    )
+    one = found(rpd(tmp_path))
+    (tmp_path / "other").mkdir()
+    file = in_database(rpd(tmp_path / "other"), *again)
+    assert found(file)[1:] == one[1:]
+    tables = read(file)
+    assert not isinstance(tables, str)
+    repeated = [row["defect_count"] for row in tables["defects"] if row["defect"] == "repeated-record"]
+    assert sorted(repeated) == [1, 3]  # of each process
+
+
+@pytest.mark.check
+def test_rows_of_rocpd_that_are_there_twice_are_one_event(tmp_path: Path) -> None:
+    file = rocpd(tmp_path)
+    one = found(file)
+    with closing(sqlite3.connect(file)) as connection:
+        for table in ("kernel_dispatch", "memory_copy", "region"):
+            name = f"rocpd_{table}{SUFFIX}"
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != "id"]
+            named = ", ".join(f'"{column}"' for column in columns)
+            connection.execute(f"INSERT INTO {name} ({named}) SELECT {named} FROM {name} LIMIT 1")
+        connection.commit()
+    defects, *left = found(file)
+    assert left == list(one[1:])
+    assert defects == one[0] | {"repeated-record": 3}

@@ -16,6 +16,7 @@ from nsys_export import (
     RUNTIME,
     STRINGS,
     SYNC,
+    Ingested,
     Rows,
     call,
     global_pid,
@@ -25,6 +26,7 @@ from nsys_export import (
     launched,
     name_id,
     nvtx,
+    write_sqlite,
 )
 
 from traceanalyzer.ingest import nesting
@@ -48,6 +50,37 @@ def test_calls_written_twice_with_their_backtrace_count_once(tmp_path: Path) -> 
     assert len(found.rows("host_slices")) == 2
     assert len(found.rows("gpu_ops")) == 2
     assert found.defects() == {"backtrace-duplicate": 2}
+
+
+@pytest.mark.check
+def test_rows_that_are_there_twice_are_one_event(tmp_path: Path) -> None:
+    tables = launched(3)
+    ranges = [nvtx(50, 2_950, "step"), nvtx(1_050, 1_950, "step")]
+    waits = [{"start": 2_960, "end": 2_980, "syncType": 2, "correlationId": 9, "globalPid": global_pid(10)}]
+    tables |= {"NVTX_EVENTS": ranges, SYNC: waits}
+    again = {name: [*rows, *rows[-2:]] for name, rows in tables.items() if name != "StringIds"}
+    alone, found = (
+        ingest(tmp_path, tables),
+        Ingested(write_sqlite(tmp_path / "again.sqlite", tables | again), tmp_path / "other"),
+    )
+    for table in ("gpu_ops", "syncs"):
+        assert found.column(table, "start_ns") == alone.column(table, "start_ns")
+    nested = [[row[name] for name in ("name", "start_ns", "depth", "correlation")] for row in found.rows("host_slices")]
+    assert nested == [
+        [row[name] for name in ("name", "start_ns", "depth", "correlation")] for row in alone.rows("host_slices")
+    ]
+    assert found.defects() == alone.defects() | {"repeated-record": 7}
+
+
+@pytest.mark.check
+def test_rows_of_equal_times_that_differ_are_several_events(tmp_path: Path) -> None:
+    tables = launched(2)
+    node = tables[KERNEL][1]
+    nodes = [{**node, "graphNodeId": number} for number in (1, 2)]
+    other_stream = {**node, "streamId": 8, "correlationId": 7}
+    found = ingest(tmp_path, {**tables, KERNEL: [tables[KERNEL][0], *nodes, other_stream]})
+    assert len(found.rows("gpu_ops")) == 4
+    assert "repeated-record" not in found.defects()
 
 
 def test_correlation_ids_that_repeat_across_processes_stay_apart(tmp_path: Path) -> None:

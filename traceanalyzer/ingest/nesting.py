@@ -177,6 +177,46 @@ def in_order(batches: Iterable[pa.RecordBatch], scratch: Path) -> Iterator[pa.Re
         return _batches(blocks, files.pop_all())
 
 
+# Records of one event lie so near each other once they are in order: others of the same times may lie between them.
+_MOST_TIED = 4
+
+
+class Once:
+    """Leaves out slices that are written twice, and counts them; those of no length may well be several.
+
+    `alike` are the columns, besides thread and times, in which the records of one slice are equal.
+    """
+
+    def __init__(self, alike: Sequence[str]) -> None:
+        self._alike = list(alike)
+        self._before: pa.RecordBatch | None = None  # the last rows of the batch before
+        self.left_out = 0
+
+    def each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield slices, which come in order, each once."""
+        for batch in batches:
+            before, self._before = self._before, batch.slice(max(len(batch) - _MOST_TIED, 0))
+            known = 0 if before is None else len(before)
+            rows = batch if before is None else cast(Any, pa).concat_batches([before, batch])
+            repeated = self._repeated(rows)[known:]
+            if repeated.any():
+                self.left_out += int(repeated.sum())
+                batch = batch.filter(pa.array(~repeated))
+            yield batch
+
+    def _repeated(self, rows: pa.RecordBatch) -> Flags:
+        thread, start, dur, _ = _keys(rows)
+        repeated = np.zeros(len(rows), np.bool_)
+        for apart in range(1, min(_MOST_TIED, len(rows) - 1) + 1):
+            tied = (start[apart:] == start[:-apart]) & (dur[apart:] == dur[:-apart]) & (dur[apart:] > 0)
+            at = np.flatnonzero(tied & (thread[apart:] == thread[:-apart]))
+            if not len(at):
+                continue
+            one, other = (rows.select(self._alike).take(pa.array(place)).to_pylist() for place in (at, at + apart))
+            repeated[at[[a == b for a, b in zip(one, other, strict=True)]] + apart] = True
+        return repeated
+
+
 def _batches(blocks: Sequence[Iterator[pa.RecordBatch]], files: ExitStack) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     rows = 0

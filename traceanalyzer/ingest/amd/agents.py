@@ -145,6 +145,13 @@ def _sorted(pieces: list[tuple[Int, Int]]) -> tuple[Int, Int]:
     return start[order], end[order]
 
 
+def _different(times: tuple[Int, Int]) -> tuple[Int, Int]:
+    """Return starts and ends, which are in order, without those that are there twice."""
+    start, end = times
+    kept = np.append(True, (start[1:] != start[:-1]) | (end[1:] != end[:-1]) | (start[1:] == end[1:]))
+    return start[kept], end[kept]
+
+
 class QueueTimes:
     """The times of work by queue, and the numbers of dispatches: what is asked of all work together."""
 
@@ -164,14 +171,17 @@ class QueueTimes:
         self._dispatches.append(known.astype(np.uint32) if is_small else known)
 
     def overlaps(self) -> tuple[int, int]:
-        """Return how much work starts before what is ahead of it in its queue has ended, and by how many ns at most."""
+        """Return how much work starts before what is ahead of it in its queue has ended, and by how many ns at most.
+
+        Work of the same times counts once.
+        """
         count, longest_ns = 0, 0
         while self._times:
             _, pieces = self._times.popitem()
             # Pieces come in order of time: each needs only the work of those before it that ends last.
             ordered = pieces if _are_in_order(pieces) else [_sorted(pieces)]
             ended = int(ordered[0][0][0])
-            for start, end in ordered:
+            for start, end in map(_different, ordered):
                 until = np.maximum.accumulate(np.append(ended, end))
                 early = (until[:-1] - start)[until[:-1] > start]
                 ended = int(until[-1])

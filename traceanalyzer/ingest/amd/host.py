@@ -16,6 +16,7 @@ from traceanalyzer.ingest.nesting import (
     NONE,
     Int,
     Nester,
+    Once,
     Slices,
     ancestor_codes,
     id_column,
@@ -89,8 +90,12 @@ class ProcessSlices:
         rows = (_placed(self.timed(batch)) for batch in self._recording.calls())
         slices = in_order((batch for batch in rows if batch.num_rows), self._sink.folder)
         names, kinds = self._recording.names(), self._recording.kinds()
-        for batch in slices:
+        # Calls of an RPD file have the numbers of their rows.
+        is_numbered = self._recording.identity.format == "rpd"
+        once = Once(("kind", "name_code", "text", *(() if is_numbered else ("correlation",))))
+        for batch in once.each(slices):
             self._write_batch(self._named(batch, names, kinds))
+        self._recording.defects.add("repeated-record", once.left_out, "slices of the host")
 
     def timed(self, rows: _Rows) -> _Rows:
         """Leave out events whose start is unknown, and count them."""

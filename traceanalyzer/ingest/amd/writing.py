@@ -37,7 +37,7 @@ from traceanalyzer.ingest.nesting import BATCH_ROWS, Int
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column, above, count
 from traceanalyzer.ingest.nsys.reading import Stream
-from traceanalyzer.ingest.nsys.times import check_times_of_devices
+from traceanalyzer.ingest.nsys.times import ALIKE, check_times_of_devices, leave_out_repeated_work
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
@@ -100,10 +100,13 @@ class WorkWriter:
             self._connection.unregister("incoming_lanes")
             self._write_counters(counters)
             self._connection.execute("DROP TABLE lanes")
+
+    def add_defects(self, repeated_count: int) -> None:
+        """Count what is wrong with all work together, of which some was written twice."""
         defects = self._recording.defects
         overlaps, longest = self._queues.overlaps()
         defects.add("overlap-in-queue", overlaps, f"by up to {longest} ns")
-        defects.add("repeated-dispatch", self._queues.repeated())
+        defects.add("repeated-dispatch", max(0, self._queues.repeated() - repeated_count))
 
     def _write_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Write a batch and return what is asked of all work together."""
@@ -314,6 +317,7 @@ class _TraceWriter:
                 sink.append("metadata", self._metadata(sink))
                 sink.finish("host_slices")
                 sink.finish("gpu_ops")
+                self._leave_out_repeated_work(sink, work)
                 check_times_of_devices(
                     self._connection, sink.path("gpu_ops"), sink.path("host_slices"), recording.defects, "hip_waits"
                 )
@@ -327,6 +331,12 @@ class _TraceWriter:
             self._report(1.0)
         finally:
             self._connection.close()
+
+    def _leave_out_repeated_work(self, sink: TraceSink, work: WorkWriter) -> None:
+        sink.finish("event_args")
+        ops, args, defects = sink.path("gpu_ops"), sink.path("event_args"), self._recording.defects
+        alike = "" if self._recording.identity.format == "rpd" else f"{ALIKE}, args"
+        work.add_defects(leave_out_repeated_work(self._connection, ops, defects, args, alike))
 
     def _devices(self, sink: TraceSink, work: WorkWriter) -> pa.Table:
         described = {row["device"]: dict(row) for row in self._recording.devices}

@@ -151,6 +151,10 @@ _NO_OVERRUNS = "CREATE OR REPLACE TEMP TABLE overruns (op_id BIGINT, name VARCHA
 
 # defect → (severity, what it means)
 DEVICE_DEFECTS = {
+    "repeated-record": (
+        "repair",
+        "the file holds work or calls twice, of one launch at one time of one stream or thread; each counts once",
+    ),
     "overrun-duration": (
         "repair",
         "work on a device is recorded as running when work that waits for it had begun, or when a call that waits for "

@@ -98,6 +98,7 @@ class DeviceRows:
                 self._stage.stream(relation, hook, schema=schema)
         for relation in ("sync", "cuda_event"):
             self._stage.put(relation, BY_RELATION[relation].schema, self._stage.rows(relation, self._fill))
+            self._stage.leave_out_repeated(relation)
         (seen_twice,) = self._one(
             "SELECT count(*) FROM graph_trace SEMI JOIN graph_node_launches USING (globalPid, correlationId)"
         )

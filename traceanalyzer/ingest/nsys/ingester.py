@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress
-from traceanalyzer.ingest.nesting import in_order
+from traceanalyzer.ingest.nesting import Once, in_order
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.facts import (
@@ -38,7 +38,7 @@ from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.reading import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.source import ExportSource, open_source
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
-from traceanalyzer.ingest.nsys.times import check_times_of_devices
+from traceanalyzer.ingest.nsys.times import ALIKE, check_times_of_devices, leave_out_repeated_work
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _HOST_RELATIONS = ("runtime", "osrt")
@@ -205,6 +205,7 @@ class Export:
         for table in TABLES:
             if table.relation not in (*STREAMED, *GPU_RELATIONS, "sync", "cuda_event"):
                 stage.load(table.relation)
+        stage.leave_out_repeated("memory_usage")
         self._keep_one_string_an_id()
         stage.run("strings")
         stage.run("sched_intervals")
@@ -223,7 +224,9 @@ class Export:
             cache(splitter.detailed_ids),
             self._launches,
         )
-        writer.write(in_order(stage.select("host_slices"), self._scratch))
+        once = Once(("category", "name_id", "text", "correlation"))
+        writer.write(once.each(in_order(stage.select("host_slices"), self._scratch)))
+        self._defects.add("repeated-record", once.left_out, "slices of the host")
         self._with_shapes = writer.with_shapes
         self._defects.add("duplicate-correlation", self._launches.close())
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))
@@ -251,6 +254,7 @@ class Export:
             devices.write(sink)
             sink.finish("host_slices")
             slices = sink.path("host_slices")
+            leave_out_repeated_work(self._stage.connection, own_file(sink, "gpu_ops"), self._defects, None, ALIKE)
             check_times_of_devices(self._stage.connection, own_file(sink, "gpu_ops"), slices, self._defects)
             rows = self._stage.connection.execute("SELECT DISTINCT device FROM gpu_contexts ORDER BY device").fetchall()
             used.append([device for (device,) in rows])

@@ -338,6 +338,15 @@ class StagedExport:
         self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
         self.connection.unregister("incoming")
 
+    def leave_out_repeated(self, relation: str) -> None:
+        """Keep one of several rows of a loaded table that are equal in all columns but the id, and count the others."""
+        once = f"SELECT min(event_id) AS event_id, * EXCLUDE (event_id) FROM {relation} GROUP BY ALL"
+        counted = f"SELECT (SELECT count(*) FROM {relation}) - (SELECT count(*) FROM ({once}))"
+        ((count,),) = self.connection.execute(counted).fetchall()
+        if count:
+            self.defects.add("repeated-record", count, relation)
+            self.connection.execute(f"CREATE OR REPLACE TABLE {relation} AS {once}")
+
     def run(self, name: str) -> None:
         """Execute one of the mapping's SQL files."""
         self.connection.execute(sql(name))

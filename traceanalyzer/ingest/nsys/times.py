@@ -15,6 +15,17 @@ UPDATE device_work SET call_start_ns = NULL, call_end_ns = NULL;
 CREATE OR REPLACE TEMP TABLE device_waits (device INTEGER, stream BIGINT, start_ns BIGINT, end_ns BIGINT)
 """
 
+# What moves managed memory is of no stream.
+_MAY_REPEAT = "dur_ns > 0 AND stream IS NOT NULL AND name NOT LIKE 'Memcpy UVM %'"
+_ANY_REPEATED = (
+    "SELECT count(*) > count(DISTINCT hash(device, context, stream, start_ns, dur_ns)) FROM read_parquet($ops) "
+    f"WHERE {_MAY_REPEAT}"
+)
+# What tells launches apart where each row says of its own; rows of an RPD file get it from calls, by their numbers.
+ALIKE = (
+    ", correlation, graph_id, graph_node_id, size_bytes, copy_kind, grid_x, grid_y, grid_z, block_x, block_y, block_z"
+)
+
 
 def check_times_of_devices(
     database: duckdb.DuckDBPyConnection,
@@ -49,6 +60,39 @@ def check_times_of_devices(
             {"ops": paths["ops"], "target": str(target)},
         )
     target.replace(operations)
+
+
+def leave_out_repeated_work(
+    database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects, arguments: Path | None, alike: str
+) -> int:
+    """Rewrite the GPU work of one trace without what the file holds twice, and return how much that is.
+
+    A stream runs no launch twice at one time. `alike` are the columns in which records of one event are equal, besides
+    stream, times and name; `arguments` is the file of what has no column.
+    """
+    values = {"ops": str(operations)}
+    if not database.execute(_ANY_REPEATED, values).fetchall()[0][0]:
+        return 0
+    said = "" if arguments is None else " LEFT JOIN read_parquet($args) ON event_id = op_id"
+    database.execute(
+        "CREATE OR REPLACE TEMP TABLE repeated AS "
+        f"SELECT op_id, name FROM read_parquet($ops){said} WHERE {_MAY_REPEAT} QUALIFY row_number() OVER ("
+        f"PARTITION BY device, context, stream, kind, start_ns, dur_ns, name{alike} ORDER BY launch_id IS NULL, op_id"
+        ") > 1",
+        values | ({} if arguments is None else {"args": str(arguments)}),
+    )
+    count, example = database.execute("SELECT count(*), min(name) FROM repeated").fetchall()[0]
+    if count:
+        defects.add("repeated-record", count, example or "")
+        target = operations.with_name(f".new-{operations.name}")
+        database.execute(
+            "COPY (FROM read_parquet($ops) WHERE op_id NOT IN (SELECT op_id FROM repeated)) "
+            "TO $target (FORMAT parquet)",
+            values | {"target": str(target)},
+        )
+        target.replace(operations)
+    database.execute("DROP TABLE repeated")
+    return int(count)
 
 
 def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:

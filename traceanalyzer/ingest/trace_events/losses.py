@@ -108,9 +108,6 @@ KINDS = {
         "a call is recorded as made after the work that it launched had started, or out of the order of launches: its "
         "time is damaged, and it is left out",
     ),
-    "repeated-record": Kind(
-        "repair", "the file holds work twice, of one launch at one time of one stream; it counts once"
-    ),
     "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
     "several-processes": Kind(
         "note",
