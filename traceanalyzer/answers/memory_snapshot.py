@@ -13,12 +13,13 @@ import pickletools
 import resource
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.packed.streams import BROKEN, COPY_BYTES, UnpackBudget, UnpackLimits, opened
 
 _ALLOCATED = "active_allocated"
 _INACTIVE = "inactive"
@@ -224,14 +225,29 @@ def read_snapshot(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise TraceAnalyzerError(f"is larger than {MAX_BYTES:,} bytes", path)
-        content = path.read_bytes()
+        content = _unpacked(path)
     except OSError as error:
-        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path) from error
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror or error}", path) from error
     found = _json(content, path) if content.lstrip()[:1] == b"{" else _pickle(content, path)
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise TraceAnalyzerError("is no memory snapshot: it has no list of segments", path)
     _check_counts(found, len(content), path)
     return found
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return the bytes of a file, which may be compressed."""
+    content = bytearray()
+    budget = UnpackBudget(UnpackLimits(total_bytes=MAX_BYTES), path)
+    with closing(opened(path)) as stream:
+        counted = budget.counting(stream)
+        try:
+            while block := counted.read(COPY_BYTES):
+                content += block
+        except BROKEN as error:
+            hint = "copy it again: the stream was cut or damaged"
+            raise TraceAnalyzerError("is compressed, and cannot be unpacked to its end", path, hint) from error
+    return bytes(content)
 
 
 def _check_counts(snapshot: dict[str, Any], size_bytes: int, path: Path) -> None:

@@ -5,9 +5,7 @@ The first bytes of a file tell which of PyTorch's files about memory it is.
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from array import array
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,15 +28,12 @@ def memory_file_kind(path: Path) -> Literal["snapshot", "timeline"] | None:
     if not path.is_file():
         return None
     try:
-        with path.open("rb") as file:
-            head = file.read(2)
-        if head[:1] == b"\x80":
-            return "snapshot"
-        with gzip.open(path) if head == b"\x1f\x8b" else path.open("rb") as content:
-            start = b"".join(content.read(_HEAD_BYTES).split())
-    except (OSError, EOFError, zlib.error):
+        with closing(opened(path)) as content:
+            head = content.read(_HEAD_BYTES)
+    except BROKEN:
         return None
-    if start.startswith(b'{"segments"'):
+    start = b"".join(head.split())
+    if head.startswith(b"\x80") or start.startswith((b'{"segments":', b'{"device_traces":', b'{"allocator_settings":')):
         return "snapshot"
     return "timeline" if start.startswith(b"[[-1,1,") else None
 

@@ -280,6 +280,21 @@ def test_an_absurd_number_in_json_costs_itself(size: str, tmp_path: Path, capsys
     assert "left out    1 size of" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("dump", [pickle.dumps, lambda snapshot: json.dumps(snapshot, indent=1).encode()])
+@pytest.mark.parametrize("keys", [("segments", "device_traces"), ("device_traces", "segments")])
+def test_a_compressed_snapshot_is_read(
+    tmp_path: Path, dump: Any, keys: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = dump({key: SNAPSHOT[key] for key in keys})
+    shown = []
+    for content in (plain, gzip.compress(plain)):
+        assert main(["memory", str(written(tmp_path, content))]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    with pytest.raises(TraceAnalyzerError, match="cannot be unpacked to its end"):
+        read_snapshot(written(tmp_path, gzip.compress(plain)[:-12]))
+
+
 def test_a_snapshot_without_memory_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["memory", str(written(tmp_path, pickle.dumps({"segments": [], "device_traces": [[]]})))]) == 0
     assert "lists no memory" in capsys.readouterr().out
