@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import sqlite3
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from test_amd_bad_input import csv_set, read, rocpd, rpd, tool
 from test_rocpd import SUFFIX
+
+from traceanalyzer.run import open_run
 
 LONG = "x" * 10**6  # a text of 1 MB
 TOO_LATE = 2**63
@@ -203,6 +206,22 @@ def test_tables_of_csv(
     file = tmp_path / name
     file.write_text(change(file.read_text() if file.exists() else ""), newline="")
     assert found(leader) == (defects, *left)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_tables_that_a_spreadsheet_of_another_language_wrote_are_read(separator: str, tmp_path: Path) -> None:
+    leader = csv_set(tmp_path)
+    plain = found(leader)
+    for file in tmp_path.glob("*.csv"):
+        rows = list(csv.reader(file.read_text().splitlines()))
+        with file.open("w", newline="") as target:
+            csv.writer(target, delimiter=separator).writerows(rows)
+    with open_run(tmp_path, store=tmp_path / "store", attribution=False) as run:
+        assert run.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(plain[1],)]
+    assert found(leader) == plain
+    leader.write_text(leader.read_text().rstrip("\r\n")[:-4])
+    assert found(leader) == ({"unreadable-record": 1}, plain[1] - 1, plain[2])
 
 
 OF_RPD = "gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id"

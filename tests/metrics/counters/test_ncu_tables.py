@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,20 @@ def test_a_table_that_powershell_wrote_is_read(codec: str, tmp_path: Path) -> No
     assert NcuIngester().sniff(content, tmp_path / "x")
     values = [(row["value"], row["text"]) for row in read(content, tmp_path)["ncu_metrics"]]
     assert values == [(9.05, "9,05"), (None, "µ")]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_table_that_a_spreadsheet_of_another_language_wrote_is_read(
+    separator: str, quoting: Any, tmp_path: Path
+) -> None:
+    rows = csv.reader([HEADER, line("a", "ns", "9,00"), line("b", "ns", "1.410,5"), line("c", "%", "12", launch=1)])
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, quoting=quoting).writerows(rows)
+    assert NcuIngester().sniff(text.getvalue().encode(), tmp_path / "x")
+    found = read(f"==PROF== Connected; ok\n{text.getvalue()}", tmp_path)
+    assert [(row["metric"], row["value"]) for row in found["ncu_metrics"]] == [("a", 9), ("b", 1410.5), ("c", 12)]
+    assert counts(found) == (3, 0, 0)
 
 
 def test_what_the_program_prints_between_rows_is_no_row(tmp_path: Path) -> None:

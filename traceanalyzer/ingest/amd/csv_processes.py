@@ -51,9 +51,14 @@ def table_kind(head: bytes) -> str | None:
 def _columns_in(head: bytes) -> set[str]:
     text = head[:_HEAD_BYTES].decode("utf-8-sig", "replace")
     line = text.splitlines()[0] if text.strip() else ""
-    if "," not in line or line.lstrip().startswith(("{", "[")):
+    if line.lstrip().startswith(("{", "[")):
         return set()
-    return {name.strip().lower() for name in next(csv.reader([line]), [])}
+    return {name.strip().lower() for name in next(csv.reader([line], delimiter=separator_in(line)), [])}
+
+
+def separator_in(header: str) -> str:
+    """Return what stands between the columns of a table: spreadsheets of many languages write semicolons or tabs."""
+    return max(",;\t", key=header.count)
 
 
 def lacked_columns(head: bytes) -> str:
@@ -144,7 +149,7 @@ def processes_in(tables: Mapping[Path, str]) -> list[CsvProcess]:
     """Return the processes that tables of calls, kernels and copies name; one that is unknown where none is named."""
     found: dict[tuple[str | None, int | None], CsvProcess] = {}
     for file, kind in tables.items():
-        if kind in ("agent", "counter", _UNREADABLE) or not {"guid", "process_id"} & set(_header(file)):
+        if kind in ("agent", "counter", _UNREADABLE) or not {"guid", "process_id"} & set(_names_and_separator(file)[0]):
             continue
         for batch in batches_of(file, AmdDefects(), ("guid", "process_id", "thread_id")):
             _add_processes(batch, found)
@@ -184,11 +189,11 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
 
     try:
         with file.open("rb") as opened:
-            names = _header(file)
+            names, separator = _names_and_separator(file)
             with pc_csv.open_csv(
-                cast("IO[bytes]", _Utf8File(opened, _whole_bytes(file, names, defects), defects)),
+                cast("IO[bytes]", _Utf8File(opened, _whole_bytes(file, names, separator, defects), defects)),
                 pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
-                pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+                pc_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse),
                 pc_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
                     strings_can_be_null=False,
@@ -228,19 +233,19 @@ class _Utf8File(io.RawIOBase):
                 return text.encode()
 
 
-def _whole_bytes(file: Path, names: list[str], defects: AmdDefects) -> int:
+def _whole_bytes(file: Path, names: list[str], separator: str, defects: AmdDefects) -> int:
     """Return how many bytes of a table to read: all but a last row that may be cut inside its last number."""
     size = file.stat().st_size
     with file.open("rb") as opened:
         opened.seek(max(size - _HEAD_BYTES, 0))
         _, line_end, last = opened.read().rpartition(b"\n")
     row = last.decode("utf-8", "replace")
-    cells = dict(zip(names, next(csv.reader([row]), []), strict=False))
-    is_quoted = row.endswith('"') and not row.endswith(',"')
+    cells = dict(zip(names, next(csv.reader([row], delimiter=separator), []), strict=False))
+    is_quoted = row.endswith('"') and not row.endswith(f'{separator}"')
     # Rows of another length are refused as such.
     if not line_end or is_quoted or len(cells) < len(names):
         return size
-    start, end = cells.get("start_timestamp", ""), row.rpartition(",")[2].strip().strip('"')
+    start, end = cells.get("start_timestamp", ""), row.rpartition(separator)[2].strip().strip('"')
     # A time that lacks a digit lies ahead of the start.
     if names[-1] == "end_timestamp" and end.isdecimal() and (len(end), end) >= (len(start), start):
         return size
@@ -248,13 +253,13 @@ def _whole_bytes(file: Path, names: list[str], defects: AmdDefects) -> int:
     return size - len(last)
 
 
-def _header(file: Path) -> list[str]:
-    import csv
-
+def _names_and_separator(file: Path) -> tuple[list[str], str]:
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
-        for row in csv.reader(lines):
-            return [name.strip().lower() for name in row]
-    raise TraceAnalyzerError("the file is empty", file, "record it again")
+        first = lines.readline(_HEAD_BYTES)
+    if not first:
+        raise TraceAnalyzerError("the file is empty", file, "record it again")
+    separator = separator_in(first)
+    return [name.strip().lower() for name in next(csv.reader([first], delimiter=separator), [])], separator
 
 
 def numbers(batch: pa.RecordBatch, column: str) -> Column:

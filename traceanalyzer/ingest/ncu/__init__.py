@@ -31,12 +31,13 @@ _BLOCK_BYTES = 2**16
 _BOMS_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # A quoted text may have line breaks: the advice of a rule has a few.
 _MAX_LINES = 64
-_HEADER = re.compile(r'\s*"?ID"?\s*,')
+# Spreadsheets of many languages write semicolons or tabs between columns.
+_HEADER = re.compile(r'\s*"?ID"?[ ]*([,;\t])')
 # Nsight Compute quotes every cell; tools that write its tables again need not.
-_QUOTED_ROW = re.compile(r'\s*"\d+"\s*,')
-_PLAIN_ROW = re.compile(r"\s*\d+\s*,")
+_QUOTED_ROW = r'\s*"\d+"[ ]*{}'
+_PLAIN_ROW = r"\s*\d+[ ]*{}"
 # The second line of a raw page: units below the names, and nothing below ID.
-_UNITS = re.compile(r'\s*(?:"")?\s*,')
+_UNITS = r'[ ]*(?:"")?[ ]*{}'
 
 
 class Records(Protocol):
@@ -64,16 +65,19 @@ class RecordFile:
     def records(self) -> Iterator[list[str]]:
         """Return each header, row of units and row; what a program printed in between is left out."""
         lines = _Lines(self._lines())
-        row, is_below_header = None, False
+        row, units, separator, is_below_header = None, None, ",", False
         for line in lines:
-            is_header = _HEADER.match(line) is not None
-            if is_header:
-                row = _QUOTED_ROW if line.lstrip().startswith('"') else _PLAIN_ROW
-            if row is None or not (is_header or row.match(line) or (is_below_header and _UNITS.match(line))):
+            header = _HEADER.match(line)
+            if header is not None:
+                separator = header[1]
+                kind = _QUOTED_ROW if line.lstrip().startswith('"') else _PLAIN_ROW
+                row, units = (re.compile(pattern.format(separator)) for pattern in (kind, _UNITS))
+            is_units = is_below_header and units is not None and units.match(line)
+            if row is None or not (header or row.match(line) or is_units):
                 is_below_header = False
                 continue
-            is_below_header = is_header
-            cells = _cells(lines.completed(line, row))
+            is_below_header = header is not None
+            cells = _cells(lines.completed(line, row), separator)
             if cells is None:
                 self.lose(line)
             else:
@@ -158,12 +162,12 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", errors="replace").rstrip("\r")
 
 
-def _cells(record: str) -> list[str] | None:
+def _cells(record: str, separator: str) -> list[str] | None:
     """Return the cells of a record; None where its quotes do not close, or a cell is too long."""
     if record.count('"') % 2:
         return None
     try:
-        return next(csv.reader([record]), None)
+        return next(csv.reader([record], delimiter=separator), None)
     except csv.Error:
         return None
 
@@ -172,7 +176,7 @@ def _cells(record: str) -> list[str] | None:
 EXPORT = "ncu --import {} --csv --page raw > report.csv"
 WAYS = f"write its counters as a table: {EXPORT}; or pip install 'gpu-traceanalyzer[ncu]', which reads reports"
 FOLDER = "ncu"  # the subfolder that a table gets instead of that of a trace
-_HEAD_LINE = re.compile(rb'^(?:\xef\xbb\xbf)?[ \t]*"?ID"?,.*', re.MULTILINE)
+_HEAD_LINE = re.compile(rb'^(?:\xef\xbb\xbf)?[ ]*"?ID"?[,;\t].*', re.MULTILINE)
 _BATCH_ROWS = 2**16
 # Ten thousand launches with all metrics that there are; more of them say nothing new.
 MAX_VALUES = 20_000_000

@@ -29,7 +29,7 @@ _NUMERIC = re.compile(r"[-+\d][\d.,'’eE+\-\s]*")
 _POINT = re.compile(r"[-+]?(?:\d{1,3}(?:['’\s]\d{3})+|\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
 _COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[.'’\s]\d{3})+|\d+)(?:,\d+)?(?:[eE][-+]?\d{1,3})?")
 # A comma before one, two or more than three digits separates no thousands.
-_DECIMAL_COMMA = re.compile(rb'"-?\d[\d.]*,(?:\d{1,2}|\d{4,})"')
+_DECIMAL_COMMA = re.compile(rb'[";\t]-?\d[\d.]*,(?:\d{1,2}|\d{4,})(?=[";\t\r\n])')
 # What --print-metric-instances adds to a value.
 _INSTANCES = re.compile(r"\s*\(.*\)$", re.DOTALL)
 
