@@ -170,10 +170,10 @@ class QueueTimes:
         is_small = len(known) > 0 and 0 <= int(known.min()) and int(known.max()) < 2**32
         self._dispatches.append(known.astype(np.uint32) if is_small else known)
 
-    def overlaps(self) -> tuple[int, int]:
+    def overlaps(self, *, each_once: bool = False) -> tuple[int, int]:
         """Return how much work starts before what is ahead of it in its queue has ended, and by how many ns at most.
 
-        Work of the same times counts once.
+        `each_once`: of work of the same times, all but one was left out.
         """
         count, longest_ns = 0, 0
         while self._times:
@@ -181,7 +181,7 @@ class QueueTimes:
             # Pieces come in order of time: each needs only the work of those before it that ends last.
             ordered = pieces if _are_in_order(pieces) else [_sorted(pieces)]
             ended = int(ordered[0][0][0])
-            for start, end in map(_different, ordered):
+            for start, end in map(_different, ordered) if each_once else ordered:
                 until = np.maximum.accumulate(np.append(ended, end))
                 early = (until[:-1] - start)[until[:-1] > start]
                 ended = int(until[-1])

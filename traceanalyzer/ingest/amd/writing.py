@@ -104,7 +104,7 @@ class WorkWriter:
     def add_defects(self, repeated_count: int) -> None:
         """Count what is wrong with all work together, of which some was written twice."""
         defects = self._recording.defects
-        overlaps, longest = self._queues.overlaps()
+        overlaps, longest = self._queues.overlaps(each_once=repeated_count > 0)
         defects.add("overlap-in-queue", overlaps, f"by up to {longest} ns")
         defects.add("repeated-dispatch", max(0, self._queues.repeated() - repeated_count))
 
