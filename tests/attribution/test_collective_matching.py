@@ -33,6 +33,46 @@ LATE = {
 MEMBERS = "SELECT trace_id, op_id, wait_ns, last_rank FROM collective_members ORDER BY trace_id, op_id"
 
 
+# What exports of Nsight Systems do not say of a collective, and the recorders of PyTorch do.
+SAID = (
+    "collective",
+    "group_name",
+    "group_size",
+    "group_ranks",
+    "comm_dtype",
+    "in_elements",
+    "out_elements",
+    "comm_seq",
+)
+
+
+def without_groups(made: dict[str, pa.Table], traces: tuple[int, ...]) -> dict[str, pa.Table]:
+    of_others = pc.is_in(made["gpu_ops"].column("trace_id"), pa.array(traces, pa.int32()))
+    columns = {name: made["gpu_ops"].column(name) for name in SAID}
+    return changed(made, **{name: pc.if_else(of_others, None, column) for name, column in columns.items()})
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("traces", [(3,), (1, 3), (0, 1, 2)])
+def test_ranks_of_two_recorders_meet_where_one_names_the_only_group(traces: tuple[int, ...]) -> None:
+    made = tables()
+    assert members(without_groups(made, traces)) == members(made)
+
+
+@pytest.mark.check
+def test_calls_without_a_group_are_of_none_where_others_name_several() -> None:
+    made = tables(
+        {
+            "ranks": 4,
+            "steps": 5,
+            "groups": {"tp": [[0, 1], [2, 3]]},
+            "program": [{"kernel": {"us": 50}}, {"comm": {"us": 100, "group": "tp"}}],
+        }
+    )
+    alone = without_groups(made, (3,))
+    assert {row[2] for row in members(alone) if row[0] == 3} == {None}
+
+
 def saved(bounds: Bounds, removed: frozenset[str] | Mapping[int, frozenset[str]]) -> int:
     """Return how many ns shorter the slowest rank's window gets; `removed` holds for all ranks, or is by rank."""
     return bounds.run(bounds.what_ifs(removed)).saved_ns

@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from sys import intern
 
 import duckdb
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from traceanalyzer.attribution.columns import Ints
 
@@ -45,6 +46,7 @@ class Call(Struct, frozen=True):
     sequence: int | None
     sends: bool = False  # an end of messages, and no collective
     directions: tuple[Direction, ...] = ()  # of these messages; empty: not known
+    kernel: str = ""
 
 
 def in_order(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
@@ -279,21 +281,22 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     for row in con.execute(_QUERY).fetchall():
         trace_id, device, op_id, start, dur, name, kind, group, size, list_id, dtype, sent, got, seq, rank, around = row
         called = name_of(kind, name, around)
-        written = re.sub(r"[_ ]", "", called.lower())
         key, of_group = listed.get(list_id) or (("name", group or "", str(size)), ())
         if sessions[trace_id] > 1:  # ranks that were recorded several times meet in each session by themselves
             key = (*key, f"recording {sessions[trace_id]}")
         sizes[key] = len(of_group) or size
         ranks[trace_id] = rank
-        signature = (written, dtype, sent, got)
+        signature = (_written(called), dtype, sent, got)
         if is_message(called):
             directions = peers.directions((trace_id, op_id), rank, called, around, of_group)
             # A send and its receive differ in name and sequence number.
             call = Call((trace_id, device), op_id, start, dur, ("", dtype, None, None), None, True, directions)
             messages[key].append(call)
         else:
-            call = Call((trace_id, device), op_id, start, dur, signature, seq)
+            kernel = intern(_written(name or "").partition("(")[0])
+            call = Call((trace_id, device), op_id, start, dur, signature, seq, kernel=kernel)
             groups[key][call.place].append(call)
+    _join_nameless(groups, sizes)
     matched: list[Member] = []
     match_count = 0
     for key in sorted(groups.keys() | messages.keys()):
@@ -304,6 +307,28 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
             matched += _members(match_count, group_key, match, size, ranks)
             match_count += 1
     return matched
+
+
+def _written(name: str) -> str:
+    return name.lower().replace("_", "").replace(" ", "")
+
+
+def _join_nameless(groups: dict[_Group, dict[Place, list[Call]]], sizes: Mapping[_Group, int | None]) -> None:
+    """Put calls whose recorder names no group into the only group that other recorders name, if its ranks lack there.
+
+    The names of kernels are what two recorders have alike.
+    """
+    for key in [key for key in groups if key[:2] == ("name", "")]:
+        named, *more = [other for other in groups if other[0] == "ranks" and other[2:] == key[3:]] or [key]
+        own, others, size = groups[key], groups[named], sizes[named] or 0
+        is_other = bool(own.keys() & others.keys()) or sizes[key] not in (None, size)
+        if more or is_other or len(own) + len(others) > size:
+            continue
+        del groups[key]
+        groups[named] = {
+            place: [structs.replace(call, signature=(call.kernel, None, None, None), sequence=None) for call in calls]
+            for place, calls in (*others.items(), *own.items())
+        }
 
 
 def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, Sequence[int]]]:
