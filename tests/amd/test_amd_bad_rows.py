@@ -258,3 +258,19 @@ def test_rows_of_rocpd_that_are_there_twice_are_one_event(tmp_path: Path) -> Non
     defects, *left = found(file)
     assert left == list(one[1:])
     assert defects == one[0] | {"repeated-record": 3}
+
+
+@pytest.mark.check
+def test_kernels_of_rpd_that_share_a_plain_launch_are_tied_to_none(tmp_path: Path) -> None:
+    """A launch starts one kernel: that of a graph, several."""
+    for name, tied in (("hipLaunchKernel", 0), ("hipGraphLaunch", 2)):
+        file = in_database(
+            rpd(tmp_path),
+            f"UPDATE rocpd_string SET string = '{name}' WHERE id = 1",
+            "UPDATE rocpd_op SET gpuId = 0, start = start + 100 * id, end = end + 100 * id",
+            "UPDATE rocpd_api_ops SET api_id = 1",
+        )
+        tables = read(file)
+        assert not isinstance(tables, str)
+        assert sum(row["launch_id"] is not None for row in tables["gpu_ops"]) == tied
+        file.unlink()

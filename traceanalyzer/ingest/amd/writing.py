@@ -37,7 +37,13 @@ from traceanalyzer.ingest.nesting import BATCH_ROWS, Int
 from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import Column, above, count
 from traceanalyzer.ingest.nsys.reading import Stream
-from traceanalyzer.ingest.nsys.times import ALIKE, check_times_of_devices, leave_out_repeated_work
+from traceanalyzer.ingest.nsys.times import (
+    ALIKE,
+    check_times_of_devices,
+    find_shared_launches,
+    leave_out_repeated_work,
+    open_shared_launches,
+)
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 
 _COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
@@ -317,7 +323,7 @@ class _TraceWriter:
                 sink.append("metadata", self._metadata(sink))
                 sink.finish("host_slices")
                 sink.finish("gpu_ops")
-                self._leave_out_repeated_work(sink, work)
+                self._check_records(sink, work)
                 check_times_of_devices(
                     self._connection, sink.path("gpu_ops"), sink.path("host_slices"), recording.defects, "hip_waits"
                 )
@@ -332,11 +338,13 @@ class _TraceWriter:
         finally:
             self._connection.close()
 
-    def _leave_out_repeated_work(self, sink: TraceSink, work: WorkWriter) -> None:
+    def _check_records(self, sink: TraceSink, work: WorkWriter) -> None:
         sink.finish("event_args")
         ops, args, defects = sink.path("gpu_ops"), sink.path("event_args"), self._recording.defects
         alike = "" if self._recording.identity.format == "rpd" else f"{ALIKE}, args"
         work.add_defects(leave_out_repeated_work(self._connection, ops, defects, args, alike))
+        if find_shared_launches(self._connection, ops):
+            open_shared_launches(self._connection, ops, sink.path("host_slices"))
 
     def _devices(self, sink: TraceSink, work: WorkWriter) -> pa.Table:
         described = {row["device"]: dict(row) for row in self._recording.devices}

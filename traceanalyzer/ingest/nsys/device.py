@@ -11,6 +11,7 @@ from traceanalyzer.ingest.nsys.host_slices import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import above, count, either
 from traceanalyzer.ingest.nsys.reading import StagedExport, sql
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS
+from traceanalyzer.ingest.nsys.times import find_shared_launches, open_shared_launches, rewrite
 from traceanalyzer.ingest.sink import TraceSink
 
 _PAIR = pa.schema([("globalPid", pa.int64()), ("correlationId", pa.int64())])
@@ -23,36 +24,6 @@ KERNEL_DETAILS = pa.schema(
     + [pa.field(name, pa.int32()) for name in _DETAILS]
 )
 
-# Nodes of a graph share the call that replays it.
-_SHARED_LAUNCHES = """
-CREATE OR REPLACE TEMP TABLE shared_launches AS
-SELECT launch_id AS slice_id
-FROM read_parquet($path)
-WHERE launch_id IS NOT NULL AND graph_id IS NULL AND graph_node_id IS NULL
-GROUP BY launch_id
-HAVING min(hash(stream, start_ns)) <> max(hash(stream, start_ns))
-"""
-_PLAIN_LAUNCHES = """
-CREATE OR REPLACE TEMP TABLE plain_launches AS
-SELECT slice_id AS launch_id
-FROM read_parquet($slices)
-WHERE slice_id IN (FROM shared_launches)
-    AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
-    AND NOT contains(name, 'MultiDevice')
-"""
-_OPENED = """
-SELECT
-    * EXCLUDE (is_known) REPLACE (
-        CASE WHEN is_known THEN launch_id END AS launch_id,
-        CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
-        CASE WHEN is_known THEN annotation_id END AS annotation_id,
-        CASE WHEN is_known THEN link_source END AS link_source
-    )
-FROM (
-    SELECT *, launch_id IS NULL OR launch_id NOT IN (FROM plain_launches) AS is_known
-    FROM read_parquet($path, file_row_number = true)
-)
-"""
 # A context lives on one device. Work without a device is that of device 0 only where no work names one.
 _PLACED = """
 WITH contexts AS (
@@ -108,7 +79,9 @@ class DeviceRows:
         """Write the GPU work and the synchronisations of the process that the variables name."""
         path = own_file(sink, "gpu_ops")
         self._stage.write("gpu_ops", path)
-        self._open_shared_launches(sink, path)
+        if find_shared_launches(self._stage.connection, path):
+            sink.finish("host_slices")
+            open_shared_launches(self._stage.connection, path, sink.path("host_slices"))
         self._find_devices(path)
         self.enter(sink)
         (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": str(path)})
@@ -122,36 +95,14 @@ class DeviceRows:
             )
             self._stage.defects.add("sync-without-call", orphans)
 
-    def _open_shared_launches(self, sink: TraceSink, path: Path) -> None:
-        """Remove the links of work that shares a plain launch call with other work: it launches one kernel."""
-        connection = self._stage.connection
-        connection.execute(_SHARED_LAUNCHES, {"path": str(path)})
-        if self._one("SELECT count(*) FROM shared_launches") == (0,):
-            return
-        sink.finish("host_slices")
-        connection.execute(_PLAIN_LAUNCHES, {"slices": str(sink.path("host_slices"))})
-        if self._one("SELECT count(*) FROM plain_launches") == (0,):
-            return
-        self._rewrite(path, _OPENED, {})
-
     def _find_devices(self, path: Path) -> None:
         """Find the device of work that names none by its context, and leave out what may be of any device."""
         counted = "SELECT count(*), count(device) FROM read_parquet($path)"
         total, placed = self._one(counted, {"path": str(path)})
         if total == placed:
             return
-        self._rewrite(path, _PLACED, {"any_device": placed > 0})
+        rewrite(self._stage.connection, path, _PLACED, {"any_device": placed > 0})
         self._stage.defects.add("device-lost", total - self._one(counted, {"path": str(path)})[0])
-
-    def _rewrite(self, path: Path, query: str, parameters: dict[str, bool]) -> None:
-        """Put the rows of a query in the place of the table's, in their order in it."""
-        written = path.with_suffix(".written")
-        self._stage.connection.execute(
-            f"COPY (SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number) "
-            "TO $written (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)",
-            {"path": str(path), "written": str(written)} | parameters,
-        )
-        written.replace(path)
 
     def enter(self, sink: TraceSink) -> None:
         """Note which devices and contexts the process of a written trace used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -116,3 +117,59 @@ def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, d
         values | bounds | {"target": str(target)},
     )
     target.replace(operations)
+
+
+# Nodes of a graph share the call that replays it.
+_SHARED_LAUNCHES = """
+CREATE OR REPLACE TEMP TABLE shared_launches AS
+SELECT launch_id AS slice_id
+FROM read_parquet($path)
+WHERE launch_id IS NOT NULL AND graph_id IS NULL AND graph_node_id IS NULL
+GROUP BY launch_id
+HAVING min(hash(stream, start_ns)) <> max(hash(stream, start_ns))
+"""
+_PLAIN_LAUNCHES = """
+CREATE OR REPLACE TEMP TABLE plain_launches AS
+SELECT slice_id AS launch_id
+FROM read_parquet($slices)
+WHERE slice_id IN (FROM shared_launches)
+    AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
+    AND NOT contains(name, 'MultiDevice')
+"""
+_OPENED = """
+SELECT
+    * EXCLUDE (is_known) REPLACE (
+        CASE WHEN is_known THEN launch_id END AS launch_id,
+        CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
+        CASE WHEN is_known THEN annotation_id END AS annotation_id,
+        CASE WHEN is_known THEN link_source END AS link_source
+    )
+FROM (
+    SELECT *, launch_id IS NULL OR launch_id NOT IN (FROM plain_launches) AS is_known
+    FROM read_parquet($path, file_row_number = true)
+)
+"""
+
+
+def find_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path) -> bool:
+    """Note the calls that several operations name as their launch; return whether there are any."""
+    database.execute(_SHARED_LAUNCHES, {"path": str(operations)})
+    return database.execute("SELECT count(*) FROM shared_launches").fetchall() != [(0,)]
+
+
+def open_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path, slices: Path) -> None:
+    """Remove the links of work that shares a plain launch call with other work: it launches one kernel."""
+    database.execute(_PLAIN_LAUNCHES, {"slices": str(slices)})
+    if database.execute("SELECT count(*) FROM plain_launches").fetchall() != [(0,)]:
+        rewrite(database, operations, _OPENED, {})
+
+
+def rewrite(database: duckdb.DuckDBPyConnection, path: Path, query: str, parameters: Mapping[str, object]) -> None:
+    """Put the rows of a query in the place of a table's, in their order in it."""
+    written = path.with_suffix(".written")
+    database.execute(
+        f"COPY (SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number) "
+        "TO $written (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)",
+        {"path": str(path), "written": str(written), **parameters},
+    )
+    written.replace(path)
