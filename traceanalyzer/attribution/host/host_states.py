@@ -9,8 +9,10 @@ import re
 from collections.abc import Sequence
 
 import duckdb
+import numpy as np
 
-from traceanalyzer.attribution.columns import HOST_CODE
+from traceanalyzer.attribution.columns import HOST_CODE, Flags
+from traceanalyzer.attribution.records.host_slices import HostSlices
 
 # Each pattern is asked of every different name of a trace, which takes it about a millisecond.
 MOST_PATTERNS = 1_000
@@ -146,6 +148,8 @@ _API_CATEGORIES = frozenset({"runtime", "driver"})
 _OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.module_load"]),)
 # A full queue is caused by the device.
 QUEUE_FULL = re.compile(r"(?i)command buffer full")
+# Of the operators of a thread that runs the backward pass: hooks after the last node lie outside of nodes, too.
+BACKWARD_MIN_PART = 0.9
 AUTOGRAD = re.compile(r"^autograd::engine::")
 # Threads on which TensorFlow and XLA run operators; between these they wait for work, and run no Python.
 EXECUTOR = re.compile(r"ExecutorState::|ThunkExecutor::")
@@ -197,3 +201,30 @@ def unrecorded_state(categories: frozenset[str], has_autograd: bool) -> int:
     if "cpu_op" not in categories or "python" in categories:
         return HOST_CODE["host.other"]
     return HOST_CODE["host.op" if has_autograd else "host.python"]
+
+
+def backward_nodes(slices: HostSlices) -> Flags:
+    """Return which slices are nodes of a backward pass."""
+    return slices.flags([bool(AUTOGRAD.search(name)) for name in slices.names])
+
+
+def inside_nodes(slices: HostSlices, nodes: Flags, first: int, last: int) -> Flags:
+    """Return which of a thread's slices lie in a node, or are one."""
+    ends = np.where(nodes[first:last], slices.end[first:last], 0)
+    return np.maximum.accumulate(ends) > slices.start[first:last]
+
+
+def runs_backward(slices: HostSlices, nodes: Flags, first: int, last: int) -> bool:
+    """Return whether a thread runs the backward pass and little else; the calling thread runs only nodes of the CPU."""
+    operators = slices.flags([c == "cpu_op" for c in slices.categories], slice(first, last))
+    inside = inside_nodes(slices, nodes, first, last)[operators]
+    return bool(inside.any() and inside.mean() >= BACKWARD_MIN_PART)
+
+
+def unrecorded_of(slices: HostSlices, thread: int, *, is_backward: bool) -> int:
+    """Return the state of a thread where nothing is recorded."""
+    first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+    codes = np.flatnonzero(np.bincount(slices.name_code[first:last])).tolist()
+    if any(EXECUTOR.match(slices.names[code]) for code in codes):
+        return HOST_CODE["host.other"]
+    return unrecorded_state(frozenset(slices.categories[code] for code in codes), is_backward)

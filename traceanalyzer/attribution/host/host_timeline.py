@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from traceanalyzer.attribution.columns import HOST_CODE, LAUNCH_CODE, LIGHT_CODES, NO_ROW, Codes, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_states import (
-    AUTOGRAD,
-    EXECUTOR,
     NEUTRAL,
     PREPROCESS_CODE,
     STICKY,
+    backward_nodes,
+    inside_nodes,
     is_api,
     is_os,
     overhead_state,
+    runs_backward,
     slice_state,
-    unrecorded_state,
+    unrecorded_of,
 )
 from traceanalyzer.attribution.records.host_slices import HostSlices
 
@@ -54,17 +55,21 @@ class Captures(Struct, frozen=True):
 
     def overlay(self, start: Ints, state: Codes, row: Ints, unrecorded: int) -> tuple[Ints, Codes, Ints]:
         """Return the pieces of a thread, each from its start to the next one's, with captured work as host.compile."""
-        if not len(self.row):
-            return start, state, row
-        cuts = np.unique(np.concatenate([start, self.start, self.end]))
-        at = np.searchsorted(start, cuts, side="right") - 1
-        # Index -1 reads the appended element: the state before the first piece.
-        state = np.append(state, np.int8(unrecorded))[at]
-        row = np.append(row, NO_ROW)[at]
-        capture = np.searchsorted(self.start, cuts, side="right") - 1
-        inside = (capture >= 0) & (cuts < self.end[capture]) & np.isin(state, _GIVES_WAY)
-        state = np.where(inside, _COMPILE, state).astype(np.int8)
-        return cuts, state, np.where(inside, self.row[capture], row)
+        return overlay(self, _COMPILE, _GIVES_WAY, start, np.append(state, np.int8(unrecorded)), np.append(row, NO_ROW))
+
+
+def overlay(
+    spans: Captures, code: int, gives_way: Sequence[int], start: Ints, state: Codes, row: Ints
+) -> tuple[Ints, Codes, Ints]:
+    """Return pieces with spans over those states that give way; the last state and row are those before all pieces."""
+    if not len(spans.row):
+        return start, state[:-1], row[:-1]
+    cuts = np.unique(np.concatenate([start, spans.start, spans.end]))
+    at = np.searchsorted(start, cuts, side="right") - 1
+    state, row = state[at], row[at]
+    span = np.searchsorted(spans.start, cuts, side="right") - 1
+    inside = (span >= 0) & (cuts < spans.end[span]) & np.isin(state, gives_way)
+    return cuts, np.where(inside, code, state).astype(np.int8), np.where(inside, spans.row[span], row)
 
 
 def find_captures(slices: HostSlices, states: Codes) -> Captures:
@@ -253,15 +258,23 @@ class _Edges(Struct, frozen=True):
     row: Ints
 
 
-def _unrecorded(slices: HostSlices, thread: int) -> int:
-    first, last = np.searchsorted(slices.thread, [thread, thread + 1])
-    codes = np.flatnonzero(np.bincount(slices.name_code[first:last])).tolist()
-    names = [slices.names[code] for code in codes]
-    if any(EXECUTOR.match(name) for name in names):
-        return HOST_CODE["host.other"]
-    return unrecorded_state(
-        frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(name) for name in names)
-    )
+def _overlay_nodes(timelines: dict[int, Timeline], slices: HostSlices, nodes: Flags, backward: Sequence[int]) -> None:
+    """Give the nodes that another thread computes on the CPU to the backward thread that waits for them, in place."""
+    for waiting in backward:
+        for thread in timelines.keys() - {*backward}:
+            other = timelines[thread]
+            first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+            inside = np.append(inside_nodes(slices, nodes, first, last), False)
+            own = (other.row >= first) & (other.row < last) & (other.state == PREPROCESS_CODE)
+            at = np.flatnonzero(own[:-1] & inside[np.where(own, other.row - first, -1)[:-1]])
+            spans = Captures(slices.thread[other.row[at]], other.start[at], other.start[at + 1], other.row[at])
+            line = timelines[waiting]
+            state, row = np.append(line.state, np.int8(line.unrecorded)), np.append(line.row, NO_ROW)
+            # What is recorded there stays: no state of its own is NEUTRAL here.
+            state = np.where(row == NO_ROW, np.int8(NEUTRAL), state)
+            start, state, row = overlay(spans, PREPROCESS_CODE, (NEUTRAL,), line.start, state, row)
+            state = np.where(state == NEUTRAL, line.unrecorded, state).astype(np.int8)
+            timelines[waiting] = replace(line, start=start, state=state, row=row)
 
 
 def _edges(slices: HostSlices, states: Codes, blocking: BlockingCalls) -> _Edges:
@@ -295,7 +308,9 @@ def build_timelines(
     edges = _edges(slices, states, blocking)
     captures = find_captures(slices, states)
     of_os = slices.flags([is_os(c) for c in slices.categories])
-    timelines = {}
+    nodes = backward_nodes(slices)
+    backward = []
+    timelines: dict[int, Timeline] = {}
     for thread in slices.threads:
         on_thread = np.flatnonzero(edges.thread == thread)
         time = edges.time[on_thread]
@@ -307,11 +322,14 @@ def build_timelines(
         if len(time):
             order = order[np.append(time[1:] != time[:-1], True)]
         first, last = np.searchsorted(slices.thread, [thread, thread + 1])
-        unrecorded = _unrecorded(slices, thread)
+        if runs_backward(slices, nodes, first, last):
+            backward.append(thread)
+        unrecorded = unrecorded_of(slices, thread, is_backward=thread in backward)
         state = np.where(edges.state[order] == NEUTRAL, unrecorded, edges.state[order]).astype(np.int8)
         events = slices.start[first:last][~of_os[first:last]]
         pieces = captures.of_thread(thread).overlay(edges.time[order], state, edges.row[order], unrecorded)
         timelines[thread] = overlay_overheads(Timeline(*pieces, unrecorded, events, nesting), overheads)
+    _overlay_nodes(timelines, slices, nodes, backward)
     return timelines
 
 
