@@ -15,15 +15,21 @@ from traceanalyzer.diagnosis.verdict import judge
 
 pytestmark = pytest.mark.check
 
-Case = tuple[TorchProgram, str, str, str]
+Case = tuple[TorchProgram | list[TorchProgram], str, str, str]
 GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
+SGEMM = "ampere_sgemm_128x128_tn"
+NORM = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float>>>(T)"
 FUSED = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
 )
 
 
-def diagnosed(folder: Path, program: TorchProgram) -> Diagnosis:
-    return program_findings.diagnosed(program.write(folder / "trace.json"))
+def diagnosed(folder: Path, program: TorchProgram | list[TorchProgram]) -> Diagnosis:
+    """Diagnose one process, or the ranks of a job."""
+    ranks = program if isinstance(program, list) else [program]
+    for rank in ranks:
+        rank.write(folder / "job" / f"rank{rank.rank or 0}.json")
+    return program_findings.diagnosed(folder / "job")
 
 
 def backward(program: TorchProgram, node: str, operator: str, kernel: str, us: float, grid: int = 512) -> None:
@@ -56,6 +62,66 @@ def nodes_on_the_host(*, thread: int) -> TorchProgram:
     return program
 
 
+def over_a_slow_link(*, kind: str) -> list[TorchProgram]:
+    """Data parallelism over Ethernet: 18 ms of a backward pass beside 100 ms of sums."""
+    ranks = [TorchProgram(A100, rank=rank, world=2) for rank in range(2)]
+    for program in ranks:
+        for step in range(5):
+            with program.step(step):
+                with program.inside("user_annotation", "DistributedDataParallel.forward"):
+                    for _ in range(10):
+                        program.run("aten::mm", GEMM, 900, 512)
+                for _ in range(4):
+                    for _ in range(5):
+                        backward(program, "MmBackward0", "aten::mm", GEMM, 900)
+                    with program.on(4_500):
+                        program.after(20, 7)
+                        name = f"ncclDevKernel_AllReduce_Sum_{kind}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+                        program.collective("allreduce", name, 25_000, 12_500_000)
+                program.after(7, 20)
+                update(program, 900)
+    return ranks
+
+
+def cells_of(layer: str) -> TorchProgram:
+    """A loop over nn.LSTMCell or nn.GRUCell."""
+    program = TorchProgram(A100)
+    name = f"void at::native::(anonymous namespace)::kernel::{layer}_cell_forward<float, float, int, 1>(at::TensorInfo)"
+    for _ in range(600):
+        with program.op(f"aten::{layer}_cell"):
+            program.run("aten::linear", SGEMM, 6, 16)
+            program.run("aten::linear", SGEMM, 6, 16)
+            program.run(f"aten::_thnn_fused_{layer}_cell", name, 3, 16)
+    return program
+
+
+def deciding_on_a_value() -> TorchProgram:
+    """Inference that reads a score after each batch."""
+    program = TorchProgram(A100)
+    for _ in range(60):
+        for _ in range(30):
+            program.run("aten::linear", GEMM, 60, 512)
+        program.item()
+        program.host(300)
+    return program
+
+
+def reading_each_norm() -> TorchProgram:
+    """Training that reads the norm of each gradient."""
+    program = TorchProgram(A100)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(30):
+                program.run("aten::addmm", GEMM, 300, 512)
+            for _ in range(60):
+                backward(program, "AddmmBackward0", "aten::mm", GEMM, 300)
+            for _ in range(200):
+                program.run("aten::linalg_vector_norm", NORM, 6, 40)
+                program.item()
+            update(program, 400)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "nodes on the CPU": lambda: (
@@ -69,6 +135,32 @@ CASES: dict[str, Callable[[], Case]] = {
         "preprocess-on-critical-path",
         'model.to("cuda")',
         "transform(batch)",
+    ),
+    "gradients over a slow link": lambda: (
+        over_a_slow_link(kind="f32"),
+        "comm-blocking",
+        "bf16_compress_hook",
+        "bucket_cap_mb=100",
+    ),
+    "gradients of 16 bits over a slow link": lambda: (
+        over_a_slow_link(kind="bf16"),
+        "comm-blocking",
+        "PowerSGDState",
+        "bf16_compress_hook",
+    ),
+    "cells of LSTM": lambda: (cells_of("lstm"), "launch-bound", "torch.nn.LSTM(", "torch.stack(inputs)"),
+    "cells of GRU": lambda: (cells_of("gru"), "launch-bound", "cells of GRU", "torch.stack(inputs)"),
+    "a value that inference reads": lambda: (
+        deciding_on_a_value(),
+        "small-sync-copies",
+        "torch.where(score",
+        "total += value",
+    ),
+    "norms that training reads": lambda: (
+        reading_each_norm(),
+        "sync-in-step",
+        "clip_grad_norm_",
+        "total += value",
     ),
 }
 
