@@ -620,3 +620,24 @@ def test_a_case_holds_every_pattern_of_its_aspect_in_order(macros: duckdb.DuckDB
 )
 def test_queries_ask_whether_work_is_done(macros: duckdb.DuckDBPyConnection, name: str, does: bool) -> None:
     assert macros.execute("SELECT asks_if_done($name)", {"name": name}).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        ("queue.py(154): get", True),
+        ("/usr/lib/python3.11/threading.py(327): wait", True),
+        ("/usr/lib/python3.11/selectors.py(451): select", True),
+        ("<built-in method sleep of module object at 0x7f01>", True),
+        ("<built-in method acquire of _thread.lock object at 0x7f01>", True),
+        ("<method 'poll' of 'select.epoll' objects>", True),
+        ("queue.py(122): put", False),
+        ("my_queue.py(154): get", False),
+        ("server.py(30): wait", False),
+        (None, False),
+    ],
+)
+def test_functions_that_wait_for_others_are_known(
+    macros: duckdb.DuckDBPyConnection, name: str | None, does: bool
+) -> None:
+    assert macros.execute("SELECT waits_for_others($name)", {"name": name}).fetchall() == [(does,)]

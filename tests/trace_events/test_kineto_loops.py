@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +123,25 @@ def reading_each_norm() -> TorchProgram:
     return program
 
 
+def serving(*, jitter_us: float, more_us: float, from_queue: bool = False) -> TorchProgram:
+    """Requests at a fixed rate: each waits until its time comes."""
+    program = TorchProgram(A100)
+    begun_us = program.now_us
+    for request in range(40):
+        due_us = begun_us + 20_000 * request + jitter_us * (request * 37 % 5)
+        if from_queue:
+            with program.inside("python_function", "queue.py(154): get"):
+                program.now_us = max(program.now_us + 5, due_us)
+        program.now_us = max(program.now_us, due_us)
+        with program.op("aten::to"), program.op("aten::copy_"):
+            program.copy("HtoD", 600_000, 60)
+        for _ in range(60):
+            program.run("aten::linear", GEMM, 90 + more_us * (request % 4), 512)
+        with program.op("aten::to"), program.op("aten::copy_"):
+            program.copy("DtoH", 4_000, 2)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "nodes on the CPU": lambda: (
@@ -174,3 +194,34 @@ def test_the_lead_and_its_fix_are_right_for_the_loop(name: str, tmp_path: Path) 
     assert says in words(leading)
     assert never not in words(leading)
     assert "Healthy" not in judge(diagnosis).sentence
+
+
+# What must be said of requests: that they set the pace, and no promise.
+SERVERS: dict[str, tuple[Callable[[], TorchProgram], str]] = {
+    "requests of unlike work at a fixed rate": (lambda: serving(jitter_us=0, more_us=10), "paced-program"),
+    "like requests whose times scatter around a fixed rate": (
+        lambda: serving(jitter_us=30, more_us=0),
+        "paced-program",
+    ),
+    "requests from a queue": (lambda: serving(jitter_us=900, more_us=10, from_queue=True), "waits-for-requests"),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_waiting_for_requests_is_named_and_no_saving_promised(name: str, tmp_path: Path) -> None:
+    program, rule = SERVERS[name]
+    diagnosis = diagnosed(tmp_path, program())
+    assert lead_of(diagnosis).rule == rule
+    assert lead_of(diagnosis).explanations == ()
+    assert "saves" not in judge(diagnosis).sentence
+    assert "host-stalls" not in {finding.rule for finding in diagnosis.findings}
+
+
+def test_pauses_of_python_that_take_as_long_each_time_are_no_pace(tmp_path: Path) -> None:
+    program, chance = TorchProgram(A100), random.Random(7)
+    for _ in range(40):
+        program.host(14_000 + 100 * chance.random())
+        for _ in range(60):
+            program.run("aten::linear", GEMM, 90, 512)
+        program.item()
+    assert lead_of(diagnosed(tmp_path, program)).rule == "host-stalls"

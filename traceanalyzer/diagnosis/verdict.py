@@ -48,8 +48,8 @@ _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"
 TOO_LITTLE = "tq-too-little-work"
 # Says what the host does while a TPU is idle: the ledger gives this idle time to no rule.
 _BETWEEN_RUNS = "program-waits-for-host"
-# Finds that something outside the program sets its pace: this limits the program, whatever fixes save.
-_PACED = "paced-program"
+# Find that something outside the program sets its pace: this limits the program, whatever fixes save.
+_PACED = frozenset({"paced-program", "waits-for-requests"})
 _WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
 
@@ -322,7 +322,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     share, title = worth_share(first), first.title.rstrip(".")
     graver = _graver(diagnosis, timed)
     opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
-    if graver is not None and graver.rule == _PACED:
+    if graver is not None and graver.rule in _PACED:
         return f"{opening}In a turn: {lower_first(title)}."
     if asks_for_recording(first):
         # The time is not in the next recording; the program is as fast as before.
@@ -383,7 +383,7 @@ def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
     if max(map(worth_share, timed)) < SMALL_SAVING_SHARE:
         level = SEVERITIES.index("info")
     others = [finding for finding in _in_order_of_fixes(diagnosis) if finding not in timed]
-    if paced := [finding for finding in others if finding.rule == _PACED]:
+    if paced := [finding for finding in others if finding.rule in _PACED]:
         return paced[0]
     return max((finding for finding in others if _rank(finding) > level), key=_rank, default=None)
 

@@ -193,9 +193,9 @@ def _not_evaluated(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, 
 def _belongs_to(finding: Rule, explanation: Rule, known: Mapping[str, Rule]) -> bool:
     """Return whether an explanation is of a finding or of what it refines.
 
-    A finding of certain rows names their cause itself.
+    A finding of certain rows names their cause itself, and one that fixes nothing has no cause to mend.
     """
-    if finding.removes_claimed:
+    if finding.removes_claimed or (finding.severity == "low" and not finding.removes):
         return finding.id in explanation.attaches_to
     return not _lineage(finding, known).isdisjoint(explanation.attaches_to)
 
