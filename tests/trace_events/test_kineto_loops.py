@@ -9,7 +9,7 @@ from pathlib import Path
 import program_findings
 import pytest
 from program_findings import lead_of, words
-from torch_program import A100, TorchProgram
+from torch_program import A100, RTX_3090, TorchProgram
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
@@ -142,6 +142,36 @@ def serving(*, jitter_us: float, more_us: float, from_queue: bool = False) -> To
     return program
 
 
+def searching_first() -> TorchProgram:
+    """Two steps, in the first of which each convolution searches for its algorithm."""
+    program = TorchProgram(RTX_3090)
+    for step in range(2):
+        with program.step(step):
+            for _ in range(30):
+                with program.op("aten::cudnn_convolution"):
+                    for tried in range(5 * (step == 0)):
+                        program.call("cudaMalloc", 350)
+                        program.launch(f"cudnn_ampere_fp16_conv2d_{tried}", 900)
+                        program.call("cudaEventSynchronize", 4, waits=True)
+                        program.host(6_000)
+                        program.call("cudaFree", 400, waits=True)
+                    program.launch("cudnn_ampere_fp16_conv2d_2", 1_500, 512)
+            for _ in range(30):
+                program.run("aten::addmm", GEMM, 900, 512)
+    return program
+
+
+def warming_up_script() -> TorchProgram:
+    """A function of TorchScript that is compiled in its first two calls."""
+    program = TorchProgram(RTX_3090)
+    for call in range(8):
+        with program.op("forward"):
+            program.host(700_000 * (call < 2))
+            for _ in range(20):
+                program.run("aten::linear", GEMM, 200, 512)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "nodes on the CPU": lambda: (
@@ -168,6 +198,8 @@ CASES: dict[str, Callable[[], Case]] = {
         "PowerSGDState",
         "bf16_compress_hook",
     ),
+    "a search for algorithms in the first step": lambda: (searching_first(), "startup-cost", "wait=2", "synchronize()"),
+    "a script that compiles": lambda: (warming_up_script(), "startup-cost", "the longest in forward", "with_stack"),
     "cells of LSTM": lambda: (cells_of("lstm"), "launch-bound", "torch.nn.LSTM(", "torch.stack(inputs)"),
     "cells of GRU": lambda: (cells_of("gru"), "launch-bound", "cells of GRU", "torch.stack(inputs)"),
     "a value that inference reads": lambda: (
@@ -194,6 +226,8 @@ def test_the_lead_and_its_fix_are_right_for_the_loop(name: str, tmp_path: Path) 
     assert says in words(leading)
     assert never not in words(leading)
     assert "Healthy" not in judge(diagnosis).sentence
+    if rule == "startup-cost":  # one finding for one time
+        assert [finding.rule for finding in diagnosis.findings if not finding.rule.startswith("tq-")] == [rule]
 
 
 # What must be said of requests: that they set the pace, and no promise.
