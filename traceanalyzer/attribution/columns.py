@@ -57,7 +57,7 @@ TAIL = "edge.tail"
 NOT_RECORDED = "edge.not_recorded"
 
 # Buckets that a rule may explain; without the cause in them no op would run earlier.
-EXPLAINED = CAUSES | {TAIL}
+EXPLAINED = CAUSES | {NO_LAUNCH, TAIL}
 
 
 NO_ROW = -1

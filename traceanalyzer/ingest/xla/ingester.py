@@ -105,7 +105,7 @@ class XlaTrace:
             "path": str(self._path),
             "format": "xplane",
             "recorder": recorder,
-            "framework": FRAMEWORKS.get(recorder or "") or self._framework(),
+            "framework": FRAMEWORKS.get(recorder or "") or self._framework(device.facts.vendor),
             "producer": _producer(about),
             "vendor": device.facts.vendor,
             "host": hostnames[0].strip().partition(":")[0] or None if hostnames else None,
@@ -137,9 +137,9 @@ class XlaTrace:
             span = "SELECT min(start_ns), max(start_ns + dur_ns) FROM read_parquet($ops)"
             device.facts.first_ns, device.facts.last_ns = connection.execute(span, {"ops": str(ops)}).fetchall()[0]
 
-    def _framework(self) -> str | None:
+    def _framework(self, vendor: str | None) -> str | None:
         with duckdb.connect() as connection:
-            return recognise_framework(connection, self._sink)
+            return recognise_framework(connection, self._sink, vendor=vendor)
 
     def _tell(self, read_bytes: int) -> None:
         self._options.report(Progress(self._path, min(read_bytes, self._size), self._size, self._space.event_count))
