@@ -479,6 +479,7 @@ def test_an_operation_that_hands_data_over_with_the_host_is_known_by_its_name(
         ("annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True),
         ("annotation", "load_batch", True),
         ("annotation", "data wait", True),
+        ("annotation", "IteratorGetNext", True),
         ("annotation", "load_model", False),
         ("annotation", "data_parallel", False),
         ("python", "$dataloader.py:630 __next__", True),

@@ -4,6 +4,7 @@ CREATE OR REPLACE MACRO waits_for_input(category, name) AS
     CASE category
         WHEN 'annotation'
         THEN starts_with(name, 'enumerate(DataLoader)')
+            OR starts_with(name, 'IteratorGetNext')
             OR regexp_full_match(
                 name,
                 '(?i)(load|loading|fetch|data|input|inputs|data[ _.-]?loader'
