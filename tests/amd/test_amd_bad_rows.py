@@ -224,6 +224,53 @@ def test_tables_that_a_spreadsheet_of_another_language_wrote_are_read(separator:
     assert found(leader) == ({"unreadable-record": 1}, plain[1] - 1, plain[2])
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("shown", ["{:,}", "{}.0", "{},00", "{:,}·", "{:,}'"])
+def test_whole_numbers_that_a_spreadsheet_shows_its_way_are_read(shown: str, tmp_path: Path) -> None:
+    leader = csv_set(tmp_path)
+    plain = found(leader)
+    mark = {"·": ".", "'": "'"}.get(shown[-1])
+    for file in tmp_path.glob("*.csv"):
+        head, *rows = csv.reader(file.read_text().splitlines())
+        times = [at for at, name in enumerate(head) if name.endswith("Timestamp")]
+        for row in rows:
+            for at in times:
+                text = shown.rstrip("·'").format(int(row[at]))
+                row[at] = text if mark is None else text.replace(",", mark)
+        with file.open("w", newline="") as target:
+            csv.writer(target).writerows([head, *rows])
+    assert found(leader) == plain
+
+
+@pytest.mark.check
+def test_numbers_of_json_that_are_texts_or_reals_are_read(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    content = {"rocprofiler-sdk-tool": [tool()]}
+    plain, file = tmp_path / "a_results.json", tmp_path / "texts" / "a_results.json"
+    plain.write_text(json.dumps(content))
+    for kind in ("kernel_dispatch", "hip_api"):
+        for at, record in enumerate(content["rocprofiler-sdk-tool"][0]["buffer_records"][kind]):
+            for name in ("start_timestamp", "end_timestamp"):
+                record[name] = str(record[name]) if at % 2 else float(record[name])
+    file.write_text(json.dumps(content))
+    assert found(file) == found(plain)
+    assert found(plain)[1] > 0
+
+
+@pytest.mark.check
+def test_a_file_whose_work_is_unreadable_does_not_say_that_it_has_none(tmp_path: Path) -> None:
+    content = {"rocprofiler-sdk-tool": [tool()]}
+    buffers = content["rocprofiler-sdk-tool"][0]["buffer_records"]
+    for record in (*buffers["kernel_dispatch"], *buffers["memory_copy"]):
+        record["start_timestamp"] = "soon"
+    file = tmp_path / "a_results.json"
+    file.write_text(json.dumps(content))
+    defects, work, _ = found(file)
+    assert work == 0
+    assert "unreadable-record" in defects
+    assert "no-gpu-work" not in defects
+
+
 OF_RPD = "gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id"
 CALLS_OF_RPD = "pid, tid, start, end, apiName_id, args_id"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, BinaryIO, Literal, cast
+from typing import IO, Any, BinaryIO, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -246,6 +246,7 @@ def _whole_bytes(file: Path, names: list[str], separator: str, defects: AmdDefec
     if not line_end or is_quoted or len(cells) < len(names):
         return size
     start, end = cells.get("start_timestamp", ""), row.rpartition(separator)[2].strip().strip('"')
+    start, end = (_plain_numbers(pa.array([text]))[0].as_py() for text in (start, end))
     # A time that lacks a digit lies ahead of the start.
     if names[-1] == "end_timestamp" and end.isdecimal() and (len(end), end) >= (len(start), start):
         return size
@@ -262,11 +263,26 @@ def _names_and_separator(file: Path) -> tuple[list[str], str]:
     return [name.strip().lower() for name in next(csv.reader([first], delimiter=separator), [])], separator
 
 
+# Spreadsheets set thousands apart, and write whole numbers with a fraction of zeros, as tables of reals have them.
+_NUMBER = r"^-?\d{1,18}$"
+_GROUPED = "|".join(rf"^-?\d{{1,3}}(?:{mark}\d{{3}})+$" for mark in (r"\.", ",", r"[ '’\x{a0}\x{202f}]"))
+_WITH_FRACTION = r"^(-?\d+)[.,]0*$"
+
+
 def numbers(batch: pa.RecordBatch, column: str) -> Column:
     """Return a column of numbers; NULL where the table has no such column, and for what is no number."""
     if column not in batch.schema.names:
         return pa.nulls(batch.num_rows, pa.int64())
     texts = pc.utf8_trim_whitespace(batch.column(column))
-    is_number = pc.match_substring_regex(texts, r"^-?\d{1,18}$")
+    is_number = pc.match_substring_regex(texts, _NUMBER)
+    if not pc.all(is_number).as_py():
+        texts = _plain_numbers(texts)
+        is_number = pc.match_substring_regex(texts, _NUMBER)
     found: Column = pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
     return found
+
+
+def _plain_numbers(texts: Any) -> Any:
+    digits = pc.replace_substring_regex(texts, r"[., '’\x{a0}\x{202f}]", "")
+    grouped = pc.if_else(pc.match_substring_regex(texts, _GROUPED), digits, texts)
+    return pc.replace_substring_regex(grouped, _WITH_FRACTION, r"\1")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ def kernel_name(symbol: Mapping[str, Any]) -> str | None:
 
 
 def whole_number(value: Any) -> int:
-    """Return a number of 64 bits. Raises ValueError where it is none."""
+    """Return a number of 64 bits, also of a text or a real that says one. Raises ValueError where it is none."""
+    if isinstance(value, str | float):
+        value = int(value) if isinstance(value, str) or value.is_integer() else value
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
         raise ValueError(value)
     return value
@@ -63,6 +66,8 @@ def text_or_none(value: Any) -> str | None:
 def handle_of(value: Any) -> int:
     """Return a handle, of which some have their highest bit set; NONE where there is none."""
     number = value.get("handle") if isinstance(value, dict) else value
+    with suppress(ValueError):
+        number = int(number) if isinstance(number, str) else number
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**64:
         return NONE
     return number - 2**64 if number >= 2**63 else number

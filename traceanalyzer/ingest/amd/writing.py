@@ -330,7 +330,7 @@ class _TraceWriter:
                 sink.finish("memory_events")
                 row = self._trace_row(sink, host)
                 recording.defects.add("clock-since-boot")
-                if not work.count:
+                if not (work.count or recording.defects.lost_records):
                     recording.defects.add("no-gpu-work")
                 sink.append("defects", recording.defects.table())
                 sink.append("traces", pa.Table.from_pylist([row], sink.schema("traces")))

@@ -104,6 +104,11 @@ class Defects:
         """Return whether rows could not be read."""
         return "unreadable-rows" in self.counts
 
+    @property
+    def lost_records(self) -> bool:
+        """Return whether records were left out as none: of what they were, nothing is known."""
+        return "unreadable-record" in self.counts
+
     def table(self) -> pa.Table:
         """Return the rows of the canonical table."""
         kinds = list(self.counts)
