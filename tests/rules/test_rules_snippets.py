@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.diagnosis import Fix
-from traceanalyzer.rules.dialects import CUDA, HIP, XLA, XPU, in_dialect, is_possible
+from traceanalyzer.rules.dialects import CUDA, DIRECTIVES, HIP, XLA, XPU, in_dialect, is_possible
 from traceanalyzer.rules.rule_set.loading import load_rules
 
 NAMES = Path(__file__).parents[1] / "support" / "snippet_names.h"
@@ -24,14 +24,14 @@ _LAUNCH = re.compile(r"<<<.*?>>>", re.DOTALL)
 _OF_NVCC = re.compile(r"\b(?:thrust|(?:hip)?cub|sycl)::")
 
 
-def snippets(lang: str, *dialects: str | None) -> dict[str, str]:
+def snippets(lang: str, *dialects: str | None, framework: str | None = None) -> dict[str, str]:
     """Return the code of each fix in a language, in the names of each vendor's devices, with its rule."""
     found: dict[str, str] = {}
     for rule in load_rules(tests=False):
         for fix in (fix for fix in rule.fixes if fix.code and fix.lang == lang):
             plain = Fix(fix.text, fix.code, fix.lang, fix.effort)
             for dialect in (dialect for dialect in dialects if is_possible(plain, dialect)):
-                found[in_dialect(plain, dialect).code or ""] = rule.id
+                found[in_dialect(plain, dialect, framework).code or ""] = rule.id
     return found
 
 
@@ -95,6 +95,19 @@ def test_a_compiler_takes_cpp(dialect: str) -> None:
     codes = [_LAUNCH.sub("", without_includes(code)) for code in snippets("cpp", dialect) if not _OF_NVCC.search(code)]
     command = ["g++", "-std=c++17", "-fsyntax-only", "-fopenmp", "-fmax-errors=0", "-x", "c++", "-"]
     assert compile_all(codes, command, "#define __global__\n#define __device__\n") == ""
+
+
+@pytest.mark.parametrize("framework", DIRECTIVES)
+def test_directives_are_those_of_the_program(framework: str) -> None:
+    rules = {rule.id for rule in load_rules(tests=False) for fix in rule.fixes if "OpenMP: " in (fix.code or "")}
+    codes = [code for code, rule in snippets("cpp", CUDA, framework=framework).items() if rule in rules]
+    lines = [line.strip() for code in codes for line in code.splitlines() if "#pragma" in line]
+    assert len(lines) >= 20
+    assert [line for line in lines if "OpenMP:" in line] == []
+    own = "#pragma omp " if framework == "openmp" else "#pragma acc "
+    assert {line for line in lines if not line.startswith(own)} <= {
+        "#pragma omp parallel for  // nvcc -Xcompiler -fopenmp"
+    }
 
 
 def test_prefetches_of_hip_keep_its_arguments() -> None:

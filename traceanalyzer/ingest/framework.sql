@@ -39,10 +39,10 @@ SELECT
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bggml_(type|cuda)|^(void )?(k_bin_bcast|mul_mat_vec_q|mul_mat_q)<')) THEN 'llama.cpp'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '(?i)\bnbnx[mn]_?kernel|\bNbnxm::|\bpme(Spline|Gather|Solve)\w*kernel')) THEN 'gromacs'
         -- nvc++ and nvfortran name what a directive became after its function and line, as do Clang and GCC.
-        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^nvkernel_|^__omp_offloading_|\$_omp_fn\$\d')) THEN 'openmp'
         WHEN bool_or(regexp_matches(name, '^__pgi_uacc_')
             OR place = 'gpu' AND regexp_matches(name, '_\d+_gpu(__red)?$')
             OR place = 'host' AND regexp_matches(name, '^(Compute Construct|Enqueue (Launch|Upload|Download))\b')) THEN 'openacc'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^nvkernel_|^__omp_offloading_|\$_omp_fn\$\d')) THEN 'openmp'
         WHEN bool_or(place = 'host' AND regexp_matches(name, '^hip[A-Z]')) THEN 'hip'
         WHEN bool_or(place = 'host' AND regexp_matches(name, '^ze(Command|Event|Fence|Module|Kernel)\w+|^(ur|pi)(ext)?(Enqueue|Queue|Events?Wait)\w*')) THEN 'sycl'
         -- Kernels alone show no language: that is the one of the device's vendor.

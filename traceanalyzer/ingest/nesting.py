@@ -212,7 +212,9 @@ class Once:
             at = np.flatnonzero(tied & (thread[apart:] == thread[:-apart]))
             if not len(at):
                 continue
-            one, other = (rows.select(self._alike).take(pa.array(place)).to_pylist() for place in (at, at + apart))
+            one, other = (
+                rows.select(self._alike).take(pa.array(place, pa.int64())).to_pylist() for place in (at, at + apart)
+            )
             repeated[at[[a == b for a, b in zip(one, other, strict=True)]] + apart] = True
         return repeated
 

@@ -44,6 +44,9 @@ _ONLY_AMD = re.compile(r"\s+# AMD$")
 _FOR_AMD_TOO = re.compile(r"(\s+#|;) AMD: .*$", re.MULTILINE)
 _OF_NVIDIA = re.compile(r"^(nvidia-smi|dcgmi|nsys)\b")
 _TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*)\b")
+DIRECTIVES = ("openmp", "openacc")
+# #pragma acc wait(1)  // about it; OpenMP: taskwait
+_DIRECTIVE = re.compile(r"(?P<openacc>#pragma acc .*?) *//(?:(?P<about> [^;\n]*);)? OpenMP: (?P<openmp>.*)")
 _DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
 _HIP_CODE = {
     "cudaMallocHost": "hipHostMalloc",
@@ -110,10 +113,22 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
     return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
-def in_dialect(fix: Fix, dialect: str | None) -> Fix:
+def in_dialect(fix: Fix, dialect: str | None, framework: str | None = None) -> Fix:
     named = _CODE.get((dialect, fix.lang), str)
     text = named(fix.text) if dialect in _OTHER_PYTORCH else fix.text
-    return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
+    code = fix.code and _in_directives(named(fix.code), framework)
+    return Fix(spoken(text, dialect), code, fix.lang, fix.effort)
+
+
+def _in_directives(code: str, framework: str | None) -> str:
+    """Return code in the directives of the program's framework; in those of both, where that is none of them."""
+    if framework not in DIRECTIVES:
+        return code
+    kept = "#pragma omp {openmp}{about}" if framework == "openmp" else "{openacc}{about}"
+    return _DIRECTIVE.sub(
+        lambda found: kept.format(**found.groupdict() | {"about": f"  //{about}" if (about := found["about"]) else ""}),
+        code,
+    )
 
 
 def read_on(addresses: Sequence[str], dialect: str | None, *, with_torch: bool = True) -> tuple[str, ...]:

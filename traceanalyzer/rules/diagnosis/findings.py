@@ -372,8 +372,10 @@ def dialect_at(run: RunPlaces, trace: str | None) -> str | None:
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
     """Return the fixes that apply, in the names of the device's vendor."""
     dialect = dialect_at(run, verdict.place.trace)
-    fixes = (in_dialect(_fix(verdict.rule.fixes[index], verdict.row, run.name), dialect) for index in verdict.fix_order)
-    return tuple(fix for fix in fixes if is_possible(fix, dialect))
+    framework = run.directives.get(verdict.place.trace or next(iter(run.directives), ""))
+    fixes = [_fix(verdict.rule.fixes[index], verdict.row, run.name) for index in verdict.fix_order]
+    spoken_of = (in_dialect(fix, dialect, framework) for fix in fixes)
+    return tuple(fix for fix in spoken_of if is_possible(fix, dialect))
 
 
 def _fix(fix: RuleFix, row: Mapping[str, Any], run: str) -> Fix:
