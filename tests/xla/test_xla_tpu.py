@@ -9,6 +9,7 @@ import pytest
 from xla_profiles import DEVICE, TO_DEVICE, TO_HOST, Op, diagnose, rules_of, tpu_space
 from xspace import MS, PlaneMaker, Ref, read, space
 
+from traceanalyzer.cli import main
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.ingest.xla.tpu import collective_of, moved_by
 from traceanalyzer.run import open_run
@@ -262,3 +263,14 @@ def test_a_verdict_on_a_tpu_has_the_words_of_tpus(tmp_path: Path) -> None:
     busy = judge(diagnose(tpu_space([COMPUTE]), tmp_path)).sentence
     assert "rules judge no operations of TPUs" in busy
     assert "kernel" not in busy
+
+
+def test_what_a_profile_of_a_tpu_holds_has_the_words_of_tpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "vm.xplane.pb").write_bytes(waiting_space("data_wait"))
+    assert main(["info", str(tmp_path / "vm.xplane.pb"), "--store", str(tmp_path / "store")]) == 0
+    shown = capsys.readouterr().out
+    assert "TPU work" in shown and "TPU operations linked to their origin" in shown
+    assert "GPU" not in shown
+    assert "no launch in the trace" not in shown  # of the operations of a program nobody has one

@@ -15,7 +15,7 @@ from traceanalyzer.diagnosis import LeftOut
 from traceanalyzer.diagnosis.flops import FlopsUse, flops_uses_in
 from traceanalyzer.process import dicts_of
 from traceanalyzer.text.visible import redacted
-from traceanalyzer.text.words import counted, percent, ranges
+from traceanalyzer.text.words import counted, is_tpu, percent, ranges
 from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
         _rows(con, "events"),
         defects,
         metadata,
-        [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, defects)],
+        [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, devices, defects)],
         _missing(traces),
         [asdict(file) for file in left_out],
         flops_uses_in(con, sum(trace["event_count"] for trace in traces), compute_shared),
@@ -127,15 +127,16 @@ def _shared_words(gpu: str, user: Row) -> str:
     )
 
 
-def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
+def _uncertainties(traces: list[Row], devices: list[Row], defects: list[Row]) -> list[str]:
     uncertainties = []
+    on_tpus = {device["trace"] for device in devices if is_tpu(device["name"])}
     for trace in traces:
         name = f"{trace['trace']}: " if len(traces) > 1 else ""
         if trace["truncated"]:
             uncertainties.append(f"{name}the file ends early; what follows the cut is not known")
         if not trace["gpu_op_count"]:
             uncertainties.append(f"{name}no GPU work was found; nothing can be said about the GPU")
-        elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE:
+        elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE and trace["trace"] not in on_tpus:  # they launch programs
             uncertainties.append(
                 f"{name}{percent(1 - trace['launch_share'])} of the GPU work has no launch in the trace; "
                 "why the GPU waited for that work is not known"

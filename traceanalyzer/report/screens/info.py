@@ -14,7 +14,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import flops_sections
 from traceanalyzer.report.diagnosis_blocks.trust import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.text import visible
-from traceanalyzer.text.words import counted, duration, percent, short_names, size, times
+from traceanalyzer.text.words import counted, duration, is_tpu, percent, short_names, size, times
 
 MOST_TRACES = 16
 MOST_DEFECTS = 8
@@ -42,7 +42,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         _traces(shown, len(traces) - len(shown)),
         *_devices(inventory, verbose=verbose),
         *flops_sections(inventory.flops, verbose=verbose),
-        *_links(shown),
+        *_links(shown, _unit(inventory)),
         *_captures(inventory.captures, verbose=verbose),
         *_events(inventory),
         Section(
@@ -138,7 +138,12 @@ def _gpus_of(devices: Sequence[Row]) -> set[object]:
     return set(of_ranks.values())
 
 
-def _links(traces: Sequence[Row]) -> list[Section]:
+def _unit(inventory: Inventory) -> str:
+    devices = inventory.devices
+    return "TPU" if devices and all(is_tpu(device["name"]) for device in devices) else "GPU"
+
+
+def _links(traces: Sequence[Row], unit: str) -> list[Section]:
     with_work = [trace for trace in traces if trace["gpu_op_count"]]
     if not with_work:
         return []
@@ -152,7 +157,7 @@ def _links(traces: Sequence[Row]) -> list[Section]:
         )
         for trace in with_work
     ]
-    heading = Heading("GPU operations linked to their origin", (Text("share of all operations", "dim"),))
+    heading = Heading(f"{unit} operations linked to their origin", (Text("share of all operations", "dim"),))
     return [Section((Table(columns, tuple(rows), right=frozenset(range(1, 6))),), heading)]
 
 
@@ -180,7 +185,8 @@ def _explained(capture: Row) -> str:
 def _events(inventory: Inventory) -> list[Section]:
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for event in inventory.events:
-        counts[event["class"]][event["category"] or "other"] += event["event_count"]
+        name = f"{_unit(inventory)} work" if event["class"] == "GPU work" else event["class"]
+        counts[name][event["category"] or "other"] += event["event_count"]
     if not counts:
         return []
     width = max(map(len, counts))
