@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_xla_profiles import gpu_plane, host_plane
+from xla_profiles import diagnose
 from xspace import START_NS, US, PlaneMaker, Tables, block_field, number_field, read, space, varint
 
 from traceanalyzer.discovery import discover
@@ -128,6 +129,15 @@ def test_events_of_a_plane_of_an_unknown_name_are_kept_and_are_no_work(tmp_path:
     assert len(tables["gpu_ops"]) == 4
     (kept,) = [row for row in tables["async_slices"] if row["pid"] == "/megascale:0"]
     assert (kept["name"], kept["category"], kept["dur_ns"]) == ("send", "span", 1000)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("kind", ["XPU", "METAL"])
+def test_work_of_a_device_of_another_kind_is_named_and_not_called_absent(kind: str, tmp_path: Path) -> None:
+    work = PlaneMaker(f"/device:{kind}:0").line(1, "Stream #1(Compute)", [(0, 5 * US, "gemm", {})] * 3)
+    found = diagnose(space(work, host_plane()), tmp_path)
+    (finding,) = [item for item in found.findings if item.rule == "tq-missing-gpu-activity"]
+    assert f"a kind whose work is not read yet ({kind.lower()}, 3 events)" in finding.message
 
 
 def test_a_device_that_lost_its_name_is_the_next_one(tmp_path: Path) -> None:

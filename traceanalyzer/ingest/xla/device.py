@@ -24,6 +24,8 @@ from traceanalyzer.ingest.xla.stats import Value, indices
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
+# Devices of other kinds, whose work is not read.
+_ACCELERATOR = re.compile(r"/device:((?!(?:GPU|TPU|CPU|CUSTOM):)[A-Z]\w*):\d{1,6}")
 DERIVED_NAMES = re.compile(
     "Steps|XLA Modules|XLA Ops|XLA TraceMe|Async XLA Ops|Host Offload Ops|TensorFlow Ops|TensorFlow Name Scope"
     "|Framework Ops|Framework Name Scope|Launch Stats|Source code"
@@ -75,7 +77,7 @@ class DeviceWriter:
             for events in read_events(self._space, plane, line, self._base_ns):
                 self._sink.append("event_args", arguments.rows(events))
                 if device is None:
-                    self._write_async(plane, events, "span")
+                    self._write_async(plane, events, "accelerator" if _ACCELERATOR.fullmatch(plane.name) else "span")
                 elif is_derived(line):
                     self._write_async(plane, events, "derived")
                 elif line.name == "_counters_":
@@ -342,6 +344,7 @@ class DeviceWriter:
     def _write_async(self, plane: Plane, events: LineEvents, category: str, rows: Int | None = None) -> None:
         rows = np.arange(len(events)) if rows is None else rows
         labels = pa.array([plane.label(place) for place in range(len(plane.event_names))], pa.string())
+        kind = found[1] if (found := _ACCELERATOR.fullmatch(plane.name)) else ""
         self._sink.append(
             "async_slices",
             pa.table(
@@ -350,7 +353,7 @@ class DeviceWriter:
                     "pid": pa.array([plane.name] * len(rows)),
                     "tid": pa.array([str(events.line.id)] * len(rows)),
                     "category": pa.array([category] * len(rows)),
-                    "raw_category": pa.array([events.line.name] * len(rows)),
+                    "raw_category": pa.array([f"{kind} {events.line.name}".lstrip()] * len(rows)),
                     "name": labels.take(indices(events.name[rows])),
                     "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
                     "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
