@@ -8,7 +8,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from xspace import block_field, number_field
 
+from traceanalyzer.discovery.finding import discover
+from traceanalyzer.discovery.naming import is_perfetto
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.unread_formats import unread_database, unread_device_work
@@ -81,6 +84,7 @@ def _database(file: Path, *tables: str) -> Path:
         (("rocpd_metadata_1", "rocpd_op_1"), "rocprofv3"),
         (("a", "b"), "the tables a, b"),
         ((), "without tables"),
+        (("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "StringTable"), "nvprof"),
     ],
 )
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -107,3 +111,48 @@ def test_a_packed_export_stays_one(tmp_path: Path) -> None:
     packed = tmp_path / "a.sqlite.gz"
     packed.write_bytes(gzip.compress(head))
     assert NsysIngester().sniff(head, packed)
+
+
+PACKETS = b"".join(
+    block_field(1, number_field(8, 1_000 * at) + number_field(10, 1) + block_field(11, number_field(9, 1)))
+    for at in range(1, 90)
+)
+
+
+@pytest.mark.parametrize("name", ["trace.json", "results.pb", "trace", "trace.json.gz"])
+@pytest.mark.parametrize("kept", [1.0, 0.7])
+def test_a_binary_trace_of_perfetto_is_named_by_its_content(name: str, kept: float, tmp_path: Path) -> None:
+    content = PACKETS[: int(kept * len(PACKETS))]
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(TraceAnalyzerError, match="is a binary Perfetto trace") as refused:
+        discover(file)
+    assert "traceconv json" in str(refused.value.hint)
+
+
+def test_other_content_is_no_trace_of_perfetto() -> None:
+    plane = block_field(1, number_field(1, 3) + block_field(2, "/host:CPU") + block_field(3, b"\x0a\x00"))
+    for content in (plane, plane * 3, b"", b"\x0a", b"\n\n\n{}", b"\x0a\x05hello" * 9):
+        assert not is_perfetto(content)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        (("Start", "Duration", "Grid X"), "text of nvprof"),
+        (("Type", "Time(%)", "Time"), "text of nvprof"),
+        (("Start (ns)", "Duration (ns)", "CorrId"), "nsys stats"),
+        (("Time (%)", "Total Time (ns)", "Instances"), "nsys stats"),
+        (("Index", "KernelName", "gpu-id"), "rocprof 1"),
+        (("Name", "Calls", "TotalDurationNs"), "summary of rocprof"),
+    ],
+)
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_tables_without_a_trace_are_named_whatever_parts_their_columns(
+    columns: tuple[str, ...], what: str, separator: str, quote: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(separator.join(f"{quote}{column}{quote}" for column in columns) + "\n")
+    with pytest.raises(TraceAnalyzerError, match=what):
+        discover(file)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Every export holds the strings its names refer to.
 _STRINGS_TABLE = "StringIds"
+# nvprof calls tables alike, whose columns mean other things.
+_NVPROF_STRINGS = "StringTable"
 _EXPORT_TABLES = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
 # The text by which the table of strings is made, where it stands only in the database's write-ahead log.
 _LOGGED_TABLE = _STRINGS_TABLE.encode()
@@ -93,8 +95,10 @@ def _is_export(path: Path, head: bytes) -> bool:
     names = tables_of(path, head)
     if names is None:
         return True
-    if _STRINGS_TABLE in names or any(name.startswith(_EXPORT_TABLES) for name in names):
+    if _STRINGS_TABLE in names:
         return True
+    if any(name.startswith(_EXPORT_TABLES) for name in names):
+        return _NVPROF_STRINGS not in names
     log = path.with_name(f"{path.name}-wal")
     return log.is_file() and _LOGGED_TABLE in log.read_bytes()
 
