@@ -259,3 +259,19 @@ def test_pauses_of_python_that_take_as_long_each_time_are_no_pace(tmp_path: Path
             program.run("aten::linear", GEMM, 90, 512)
         program.item()
     assert lead_of(diagnosed(tmp_path, program)).rule == "host-stalls"
+
+
+def test_a_device_that_is_nearly_idle_is_named_beside_one_that_works(tmp_path: Path) -> None:
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            for _ in range(60):
+                program.run("aten::mm", GEMM, 400, 512)
+            program.device = 1
+            program.run("aten::mean", NORM, 30, 64, stream=8)
+            program.device = 0
+    diagnosis = diagnosed(tmp_path, program)
+    assert lead_of(diagnosis).rule == "idle-device"
+    assert lead_of(diagnosis).message.startswith("Device 1 is nearly idle: the process runs 180.0 µs of kernels there")
+    assert "Too little" not in judge(diagnosis).sentence
+    assert "leaves some of them nearly idle" in judge(diagnosis).sentence
