@@ -129,6 +129,15 @@ def reads_each_result(program: OnAscend) -> None:
         program.now += 30
 
 
+def loads_batches(program: OnAscend) -> None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    program.events.append(drawn(10, 10, name, f"{program.now:.3f}", 20_000.0, cat="cpu_op"))
+    program.now += 20_000
+    for _ in range(30):
+        program.operator("MatMulV2", 300)
+    program.wait()
+
+
 def matmuls(program: OnAscend) -> None:
     for _ in range(30):
         program.operator("MatMulV2", 300)
@@ -162,6 +171,15 @@ def test_a_wait_of_ascend_is_one(tmp_path: Path) -> None:
     leading = lead_of(diagnosis_of(on_ascend(reads_each_result, 20), tmp_path))
     assert leading.rule == "sync-per-launch"
     assert "aclrtSynchronizeStream 360 times for 360 launches" in leading.message
+
+
+@pytest.mark.parametrize("thread", [10, 11])
+def test_a_thread_of_ascend_launches_for_the_one_that_loads_batches(thread: int, tmp_path: Path) -> None:
+    """Its calls lie in a process of their own, under its number, or that of a thread that takes them from a queue."""
+    events = [{**event, "tid": thread} if event.get("pid") == 20 else event for event in on_ascend(loads_batches, 12)]
+    leading = lead_of(diagnosis_of(events, tmp_path))
+    assert (leading.rule, "_SingleProcessDataLoaderIter" in str(leading.evidence)) == ("dataloader-bound", True)
+    assert leading.saving_share == pytest.approx(20 / 29, abs=0.01)
 
 
 def test_busy_devices_of_others_are_left_alone(tmp_path: Path) -> None:
