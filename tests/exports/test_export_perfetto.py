@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,36 @@ def test_an_export_of_nsight_systems_comes_from_tables(tmp_path: Path) -> None:
     write_sqlite(tmp_path / "rank0.sqlite", launched())
     found = events(exported(tmp_path / "rank0.sqlite", tmp_path / "a.json.gz"))
     assert sum(event.get("cat") == "kernel" for event in found) == 2
+
+
+def test_no_work_crosses_other_work_of_its_track(tmp_path: Path) -> None:
+    """Perfetto leaves out slices that cross on one track (google/perfetto#4280, 2026)."""
+    source = tmp_path / "rank0.json"
+    work = [("a", 7, 100, 10), ("b", 7, 105, 10), ("c", 7, 108, 1), ("d", 7, 110, 4), ("e", 8, 103, 10)]
+    args = {"device": 0, "context": 1}
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": at, "dur": us}
+        | {"args": args | {"stream": stream, "correlation": at}}
+        for name, stream, at, us in work
+    ]
+    source.write_text(json.dumps({"schemaVersion": 1, "traceEvents": kernels}))
+    plain = [str(event["name"]) for event in events(exported(source, tmp_path / "o.json.gz"))]
+    (note,) = [name for name in plain if name.startswith("Perfetto leaves out")]
+    assert "leaves out 1 of" in note  # b; d begins where a ends, and c lies within b
+    found = events(exported(source, tmp_path / "a.json.gz", "--from-tables"))
+    drawn = [event for event in found if event.get("cat") == "kernel"]
+    assert Counter(event["name"] for event in drawn) == Counter("abcde")
+    by_track: dict[int, list[tuple[int, int]]] = {}
+    for event in drawn:
+        by_track.setdefault(event["tid"], []).append((ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])))
+    assert len(by_track) == 4
+    for spans in by_track.values():
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    assert {names[track] for track in by_track} == {"stream 7", "stream 8", "stream 7, beside the work above"}
+    again = exported(tmp_path / "a.json.gz", tmp_path / "b.json.gz", "--from-tables", store=tmp_path / "s2")
+    streams = {(event["name"], event["args"]["stream"]) for event in events(again) if event.get("cat") == "kernel"}
+    assert streams == {(name, stream) for name, stream, _, _ in work}
 
 
 @pytest.mark.check

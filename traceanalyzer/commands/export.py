@@ -55,7 +55,11 @@ def _part(command: Callable[..., Any]) -> Callable[..., Any]:
 @run_options
 @_output
 @_part
-@click.option("--from-tables", is_flag=True, help="Write the trace from the tables, and not its original bytes.")
+@click.option(
+    "--from-tables",
+    is_flag=True,
+    help="Write the trace from the tables, and not its original bytes: work that overlaps on a stream stays visible.",
+)
 def perfetto(
     options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, from_tables: bool
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import IO, Any
 
@@ -26,6 +26,18 @@ _GPU_OPS = """
     SELECT name, kind, device, stream, start_ns, dur_ns, correlation, size_bytes, is_comm
     FROM gpu_ops WHERE trace_id = $trace_id AND start_ns < $end_ns AND start_ns + dur_ns > $start_ns
     ORDER BY start_ns, op_id
+"""
+# Work that begins before other work of its stream has ended, and ends after it.
+_CROSSING = """
+    SELECT count(*) FILTER (WHERE start_ns < earlier_ns AND start_ns + dur_ns > earlier_ns)
+    FROM (
+        SELECT
+            start_ns, dur_ns,
+            max(start_ns + dur_ns) OVER (
+                PARTITION BY device, stream ORDER BY start_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS earlier_ns
+        FROM canonical.gpu_ops WHERE trace_id = ?
+    )
 """
 _SLICES = """
     SELECT slices.name, category, thread_id, start_ns, dur_ns, correlation, input_shapes
@@ -56,6 +68,13 @@ def write_perfetto(
     if from_tables or part.window_ns is not None or not _has_original(part):
         _write_all(limited, part, overlay, _events_of_tables(run, part))
         return
+    crossing_count = run.connection.execute(_CROSSING, [part.trace_id]).fetchall()[0][0]
+    if crossing_count:
+        note = (
+            f"Perfetto leaves out {crossing_count:,} of the file's kernels and copies, which overlap others of their "
+            "stream: an export with --from-tables draws them beside these"
+        )
+        overlay = replace(overlay, notes=(*overlay.notes, note))
     _write_behind_overlay(limited, part, overlay, _times_beside(run, part))
 
 
@@ -204,15 +223,40 @@ def _events_of_tables(run: Run, part: TracePart) -> Iterator[bytes]:
     start_ns, end_ns = part.window_ns or _FOREVER_NS
     values = {"trace_id": part.trace_id, "start_ns": start_ns, "end_ns": end_ns}
     yield from _thread_names(run, part)
+    beside = _Beside()
     for name, kind, device, stream, at, dur, correlation, size_bytes, is_comm in rows_of(run, _GPU_OPS, values):
         category = kind if kind in ("kernel", "graph") else f"gpu_{kind}"
         args = known(device=device, stream=stream, correlation=correlation, bytes=size_bytes)
         args |= {"collective": True} if is_comm else {}
-        at_us = padded_us(at - part.base_ns)
-        yield _slice(name, category, _FIRST_DEVICE_PROCESS + device, stream or 0, at_us, padded_us(dur), args)
+        process, at_us = _FIRST_DEVICE_PROCESS + device, padded_us(at - part.base_ns)
+        track = beside.track(device, stream or 0, at, at + dur)
+        if beside.is_new:
+            yield _named("thread_name", process, track, name=f"stream {stream or 0}, beside the work above")
+            yield _named("thread_sort_index", process, track, sort_index=stream or 0)
+        yield _slice(name, category, process, track, at_us, padded_us(dur), args)
     for name, category, thread_id, at, dur, correlation, shapes in rows_of(run, _SLICES, values):
         args = known(correlation=correlation, **{"Input Dims": shapes})
         yield _slice(name, category, _HOST_PROCESS, thread_id, padded_us(at - part.base_ns), padded_us(dur), args)
+
+
+class _Beside:
+    """Gives work that overlaps other work of its stream a track beside it: Perfetto leaves out what crosses on one."""
+
+    def __init__(self) -> None:
+        self._ends_ns: dict[tuple[int, int], dict[int, int]] = {}  # by track, of a stream
+        self._next = 2**31
+        self.is_new = False
+
+    def track(self, device: int, stream: int, start_ns: int, end_ns: int) -> int:
+        """Return the track of a piece of work, by start; `is_new` says whether it is the first beside a stream's."""
+        ends_ns = self._ends_ns.setdefault((device, stream), {stream: start_ns})
+        found = next((track for track, last_ns in ends_ns.items() if last_ns <= start_ns), None)
+        self.is_new = found is None
+        if found is None:
+            found = self._next
+            self._next += 1
+        ends_ns[found] = end_ns
+        return found
 
 
 def _thread_names(run: Run, part: TracePart) -> Iterator[bytes]:
