@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import sqlite3
@@ -11,10 +12,9 @@ import pytest
 from xspace import block_field, number_field
 
 from traceanalyzer.discovery.finding import discover
-from traceanalyzer.discovery.naming import is_perfetto
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys import NsysIngester
-from traceanalyzer.ingest.unread_formats import unread_database, unread_device_work
+from traceanalyzer.ingest.unread_formats import is_perfetto, unread_database, unread_device_work
 from traceanalyzer.run import open_run
 
 
@@ -145,7 +145,7 @@ def test_other_content_is_no_trace_of_perfetto() -> None:
         (("Start (ns)", "Duration (ns)", "CorrId"), "nsys stats"),
         (("Time (%)", "Total Time (ns)", "Instances"), "nsys stats"),
         (("Index", "KernelName", "gpu-id"), "rocprof 1"),
-        (("Name", "Calls", "TotalDurationNs"), "summary of rocprof"),
+        (("Name", "Calls", "TotalDurationNs", "AverageNs"), "summary of rocprof"),
     ],
 )
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -156,3 +156,37 @@ def test_tables_without_a_trace_are_named_whatever_parts_their_columns(
     file.write_text(separator.join(f"{quote}{column}{quote}" for column in columns) + "\n")
     with pytest.raises(TraceAnalyzerError, match=what):
         discover(file)
+
+
+DOCUMENT = json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1}]})
+WRAPPED: dict[str, tuple[str | bytes, str]] = {
+    "page": ("<!DOCTYPE html>\n<html><body>Sign in</body></html>", "is a web page"),
+    "xml": ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "is XML"),
+    "pointer": ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", "pointer of Git LFS"),
+    "headers": (f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{DOCUMENT}", "web server"),
+    "form": (f'------form7MA\r\nContent-Disposition: form-data; name="f"\r\n\r\n{DOCUMENT}\r\n------form7MA--', "form"),
+    "chunked": (f"{len(DOCUMENT):x}\r\n{DOCUMENT}\r\n0\r\n\r\n", "marks between its parts"),
+    "guarded": (f")]}}'\n{DOCUMENT}", "marks between its parts"),
+    "called": (f"callback({DOCUMENT});", "text of a program"),
+    "assigned": (f"var trace = {DOCUMENT};", "text of a program"),
+    "fenced": (f"```json\n{DOCUMENT}\n```", "Markdown"),
+    "quoted": (json.dumps(DOCUMENT), "one text in quotes"),
+    "letters": (base64.b64encode(gzip.compress(DOCUMENT.encode() * 9)), "base64"),
+    "address": (b"data:application/json;base64," + base64.b64encode(DOCUMENT.encode()), "base64"),
+    "printed": (str(json.loads(DOCUMENT)), "as Python prints it"),
+    "zeros": (b"\0" * 4096 + DOCUMENT.encode()[9:], "zeros at its beginning"),
+    "lines": (json.dumps(json.loads(DOCUMENT)["traceEvents"][0]) + "\n{}", "line by line"),
+    "list": (f"[{DOCUMENT}, {DOCUMENT}]", "is a list of traces"),
+}
+
+
+@pytest.mark.parametrize("kind", list(WRAPPED))
+def test_what_wraps_a_file_or_stands_in_its_place_is_named(kind: str, tmp_path: Path) -> None:
+    content, what = WRAPPED[kind]
+    file = tmp_path / "trace.json"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(TraceAnalyzerError, match=what) as refused, open_run(file, store=tmp_path / "store"):
+        pass
+    assert refused.value.hint
+    file.write_text(DOCUMENT)
+    discover(file)

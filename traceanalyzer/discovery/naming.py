@@ -9,7 +9,7 @@ from pathlib import Path
 
 from traceanalyzer.ingest.ncu import EXPORT
 from traceanalyzer.ingest.trace_events.stream import read_head
-from traceanalyzer.ingest.unread_formats import unread_database
+from traceanalyzer.ingest.unread_formats import other_content, unread_database
 
 _NUMBER = re.compile(r"[0-9]+")
 # Adapters of low rank have a rank of their own.
@@ -269,10 +269,6 @@ _OTHER_TEXTS = (
         "give the trace that was recorded with it, or record with rocprofv3 --runtime-trace",
     ),
 )
-_PERFETTO = ("a binary Perfetto trace", "convert it: traceconv json {} converted.json")
-_MOST_PACKETS = 50
-# What a packet of Perfetto has, and no plane of XLA: the time, its writer, its sequence.
-_OF_PACKETS, _OF_PLANES = {3, 8, 10}, 6
 
 
 def unknown(path: Path) -> tuple[str, Path, str]:
@@ -304,11 +300,11 @@ def other_format(path: Path) -> tuple[str, str] | None:
     for first_bytes, what, hint in _OTHER_CONTENTS:
         if head.startswith(first_bytes):
             return what, hint.format(path.name)
-    if is_perfetto(head):
-        return _PERFETTO[0], _PERFETTO[1].format(path.name)
     for begins, what, hint in _OTHER_TEXTS:
         if begins.search(head):
             return what, hint
+    if (other := other_content(head)) is not None:
+        return other[0], other[1].format(path.name)
     if path.suffix.lower() == ".csv":
         from traceanalyzer.ingest.amd.csv_processes import lacked_columns  # what reads tables takes long to import
 
@@ -320,47 +316,6 @@ def other_format(path: Path) -> tuple[str, str] | None:
             else None
         )
     return unread_database(path, head)
-
-
-def is_perfetto(head: bytes) -> bool:
-    """Return whether bytes begin a binary trace of Perfetto: a row of packets, of which nothing else is in the file."""
-    at, fields, packets = 0, set[int](), 0
-    while packets < _MOST_PACKETS and at < len(head):
-        field, content, at = _field(head, at)
-        if field != 1 or content is None:
-            return False
-        if at > len(head):
-            break
-        inner = 0
-        while inner < len(content):
-            number, _, inner = _field(content, inner)
-            if number is None or inner > len(content):
-                return False
-            fields.add(number)
-        packets += 1
-    return packets > 0 and bool(fields & _OF_PACKETS) and max(fields) > _OF_PLANES
-
-
-def _field(data: bytes, at: int) -> tuple[int | None, bytes | None, int]:
-    """Return the number of a field of a message, its content where it has a length, and where the next one begins."""
-    tag, at = _varint(data, at)
-    kind, size = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
-    if kind in (0, 2):
-        value, at = _varint(data, at)
-        size = value if kind == 2 else 0
-    content = data[at : at + size] if kind == 2 else None
-    return (tag >> 3 if kind in (0, 1, 2, 5) and tag >> 3 else None), content, at + size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 70, 7):
-        byte = data[at] if at < len(data) else 0
-        number |= (byte & 127) << shift
-        at += 1
-        if byte < 128:
-            break
-    return number, at
 
 
 def memory_snapshot(head: bytes) -> tuple[str, str] | None:

@@ -146,3 +146,97 @@ def _names_in(path: Path) -> list[str] | None:
             return [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")]
     except sqlite3.DatabaseError:
         return None
+
+
+# What came in the place of a file, or around it, on its way from a server or through a form or an editor.
+_UNWRAP = "cut away what stands ahead of the first {{ and behind the last }}"
+_WRAPPED = (
+    (
+        re.compile(rb"^\s*<(?:!doctype|html)\b", re.IGNORECASE),
+        "a web page",
+        "download the file itself: a server sends a page where a file is not there, or a login is needed",
+    ),
+    (
+        re.compile(rb"^\s*<\?xml|^\s*<Error>"),
+        "XML, such as an error that an object store answers",
+        "look at what it says, and download the file again",
+    ),
+    (
+        re.compile(rb"^version https://git-lfs"),
+        "a pointer of Git LFS in the place of the file",
+        "fetch the file: git lfs pull",
+    ),
+    (re.compile(rb"^HTTP/[\d.]+ \d"), "what a web server answered, with its headers", _UNWRAP),
+    (
+        re.compile(rb"^--[^\r\n]{2,90}\r?\nContent-Disposition", re.IGNORECASE),
+        "a form as a browser sends it, with the file in it",
+        _UNWRAP,
+    ),
+    (
+        re.compile(rb"^(?:[0-9a-fA-F]{1,8}\r\n[\[{]|\)\]\}')"),
+        "a server's answer as it was sent, with marks between its parts",
+        "download the file again, as a file",
+    ),
+    (re.compile(rb"^(?:(?:var|let|const) )?[A-Za-z_$][\w.$]* ?[=(] ?[\[{]"), "JSON in the text of a program", _UNWRAP),
+    (re.compile(rb"^```"), "JSON in a text with marks of Markdown", _UNWRAP),
+    (re.compile(rb'^"\s*\{\\+"'), "JSON as one text in quotes", "write what is in the quotes: jq -r . {} > trace.json"),
+    (
+        re.compile(rb"^(?:data:[\w/+.-]+;base64,|H4sI|eyJ)[A-Za-z0-9+/\r\n]{60}"),
+        "a file in letters (base64)",
+        "decode it: base64 -d, without what stands ahead of a comma",
+    ),
+    (re.compile(rb"^[\[{] ?'[^'\n]{1,80}':"), "an object as Python prints it, and no JSON", "write it with json.dump"),
+    (re.compile(rb"^\0{64}"), "zeros at its beginning: what wrote or copied it was interrupted", "copy it again"),
+)
+_PERFETTO = ("a binary Perfetto trace", "convert it: traceconv json {} converted.json")
+_MOST_PACKETS = 50
+# What a packet of Perfetto has, and no plane of XLA: the time, its writer, its sequence.
+_OF_PACKETS, _OF_PLANES = {3, 8, 10}, 6
+
+
+def other_content(head: bytes) -> tuple[str, str] | None:
+    """Return what begins with some bytes that is no trace in any format that is read, and what to do about it."""
+    if is_perfetto(head):
+        return _PERFETTO
+    return next(((what, hint) for begins, what, hint in _WRAPPED if begins.search(head)), None)
+
+
+def is_perfetto(head: bytes) -> bool:
+    """Return whether bytes begin a binary trace of Perfetto: a row of packets, of which nothing else is in the file."""
+    at, fields, packets = 0, set[int](), 0
+    while packets < _MOST_PACKETS and at < len(head):
+        field, content, at = _field(head, at)
+        if field != 1 or content is None:
+            return False
+        if at > len(head):
+            break
+        inner = 0
+        while inner < len(content):
+            number, _, inner = _field(content, inner)
+            if number is None or inner > len(content):
+                return False
+            fields.add(number)
+        packets += 1
+    return packets > 0 and bool(fields & _OF_PACKETS) and max(fields) > _OF_PLANES
+
+
+def _field(data: bytes, at: int) -> tuple[int | None, bytes | None, int]:
+    """Return the number of a field of a message, its content where it has a length, and where the next one begins."""
+    tag, at = _varint(data, at)
+    kind, size = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
+    if kind in (0, 2):
+        value, at = _varint(data, at)
+        size = value if kind == 2 else 0
+    content = data[at : at + size] if kind == 2 else None
+    return (tag >> 3 if kind in (0, 1, 2, 5) and tag >> 3 else None), content, at + size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = data[at] if at < len(data) else 0
+        number |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            break
+    return number, at

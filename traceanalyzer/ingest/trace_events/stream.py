@@ -175,6 +175,11 @@ _MOST_DIGITS = 4000
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[\s\0]*")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+# An object in a list whose first keys are none of an event.
+_LISTED_TRACES = re.compile(
+    rb'\[\s*\{\s*"(?:schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|traceEvents)"\s*:'
+)
+_LINES_OF_EVENTS = re.compile(rb'\{[^\n]{0,65536}"ph"\s*:[^\n]{0,65536}\}\s*\n\s*\{')
 _NEXT_KEY = re.compile(r',\s*(?="[^"\\]{1,80}"\s*:)')
 
 
@@ -201,6 +206,9 @@ def read_header(data: bytes, losses: Losses, *, at_end: bool) -> TraceDocument |
             )
         return None
     if stripped[:1] == b"[":
+        if _LISTED_TRACES.match(stripped):
+            what = "is a list of traces, of which each is a file"
+            raise TraceAnalyzerError(what, hint="write each into a file of its own, as the profiler does: jq '.[0]'")
         return TraceDocument(skipped + 1, is_object=False)
     if stripped[:1] != b"{":
         raise TraceAnalyzerError(
@@ -210,6 +218,8 @@ def read_header(data: bytes, losses: Losses, *, at_end: bool) -> TraceDocument |
     if key is None:
         if not at_end and len(data) < HEADER_LIMIT_BYTES:
             return None
+        if _LINES_OF_EVENTS.match(stripped):
+            raise TraceAnalyzerError("holds its events line by line", hint="make one list of them: jq -s . FILE")
         raise TraceAnalyzerError(
             "holds no traceEvents", hint="expected PyTorch profiler or Chrome trace JSON with an event list"
         )
