@@ -489,6 +489,19 @@ def test_streams_that_share_a_queue_overlap_once_for_each_kernel(database: Path)
     assert queues == [("1",)]
 
 
+def test_work_of_a_damaged_duration_is_no_inexact_time_of_what_is_behind_it() -> None:
+    queues, start = QueueTimes(), 1_000 * np.arange(1, 100)
+    end = start + 900
+    end[[9, 50]] = start[9] + 5 * 10**9, start[51] + 40
+    one = np.zeros(len(start), np.int64)
+    queues.add(one, one, start, end, start)
+    assert queues.overlaps() == (0, 0)
+    inexact = QueueTimes()
+    end[9] = start[9] + 900
+    inexact.add(one, one, start, end, start)
+    assert inexact.overlaps() == (1, 40)
+
+
 def test_overlaps_of_queues_are_those_of_brute_force_in_any_batches() -> None:
     chosen = random.Random(3)
     rows = [(chosen.randrange(2), chosen.randrange(3), chosen.randrange(90), chosen.randrange(9)) for _ in range(200)]
