@@ -1,6 +1,9 @@
 """How every metric and rule grows with its trace: one trace several times in a row in time, for both formats.
 
     python tests/benchmarks/bench_metric_growth.py [--kineto FILE --times 4 16 64] [--nsys FILE --nsys-times 8 32]
+        [--recordings 2 4 8]
+
+With `--recordings`, also how they grow with the number of recordings of one rank, each of the shortest of these traces.
 
 Each metric is computed alone, over the tables and metrics that it reads, in CPU seconds of the process. A rule has the
 queries of its own that a diagnosis asks, evidence among them; metrics that several rules read were made before. An
@@ -22,7 +25,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from enlarge import enlarge_events, enlarge_export
+from enlarge import enlarge_events, enlarge_export, record_again
 from processes import machine, run
 
 from traceanalyzer.query.engine import metrics
@@ -95,7 +98,7 @@ def table(kind: str, traces: Sequence[Path], times: Sequence[int], folder: Path)
     diagnose = [sys.executable, "-m", "traceanalyzer", "diagnose", "--quiet"]
     whole = [run([*diagnose, str(trace), "--store", str(folder / f"d{trace.name}")]) for trace in traces]
     costs = [metric_costs(trace, folder / f"m{trace.name}") for trace in traces]
-    lengths = (f"{count} × ({trace.stat().st_size / 1e6:.0f} MB)" for count, trace in zip(times, traces, strict=True))
+    lengths = (f"{count} × ({_size_mb(trace):.0f} MB)" for count, trace in zip(times, traces, strict=True))
     print(f"\n{kind}: {', '.join(lengths)}\n")
     heads = " | ".join(f"{count} ×" for count in times)
     print(f"| CPU s | {heads} | exponent |\n|---|{'---:|' * (len(times) + 1)}")
@@ -105,6 +108,11 @@ def table(kind: str, traces: Sequence[Path], times: Sequence[int], folder: Path)
     worst(costs, times, "metrics")
     print(f"\n| CPU s | {heads} | exponent |\n|---|{'---:|' * (len(times) + 1)}")
     worst([rule_costs(trace, folder / f"r{trace.name}") for trace in traces], times, "rules")
+
+
+def _size_mb(trace: Path) -> float:
+    files = trace.iterdir() if trace.is_dir() else [trace]
+    return sum(file.stat().st_size for file in files) / 1e6
 
 
 def worst(costs: Sequence[dict[str, float]], times: Sequence[int], kind: str) -> None:
@@ -122,12 +130,16 @@ def main() -> None:
     parser.add_argument("--times", type=int, nargs="+", default=[4, 16, 64])
     parser.add_argument("--nsys", type=Path)
     parser.add_argument("--nsys-times", type=int, nargs="+", default=[8, 32])
+    parser.add_argument("--recordings", type=int, nargs="*", default=[])
     options = parser.parse_args()
     print(f"Growth of metrics ({machine()})")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         traces = [enlarge_events(options.kineto, folder / f"{count}.json", count) for count in options.times]
         table("PyTorch's profiler", traces, options.times, folder)
+        if options.recordings:
+            runs = [record_again(traces[0], folder / f"again{count}", count) for count in options.recordings]
+            table("Recordings of one rank", runs, options.recordings, folder)
         if options.nsys is not None:
             exports = [enlarge_export(options.nsys, folder / f"{count}.sqlite", count) for count in options.nsys_times]
             table("Nsight Systems", exports, options.nsys_times, folder)

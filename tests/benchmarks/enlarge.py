@@ -39,6 +39,17 @@ def enlarge_events(source: Path, target: Path, times: int) -> Path:
     return target
 
 
+def record_again(source: Path, folder: Path, times: int) -> Path:
+    """Write recordings of one rank into a folder: so many times the events of a trace, each at another time."""
+    text, start, end, span_us = _read(source)
+    body = text[start:end].strip()
+    folder.mkdir()
+    for copy in range(times):
+        events = _shifted(body, copy * 3 * span_us, 0)
+        (folder / f"{'abcdefghijklmnop'[copy]}.json").write_bytes(text[:start] + events + text[end:])
+    return folder
+
+
 def enlarge_export(source: Path, target: Path, times: int) -> Path:
     """Write an export of Nsight Systems whose rows with a time are there so many times, one after the other."""
     shutil.copyfile(source, target)

@@ -209,3 +209,29 @@ def test_properties_after_the_events_are_no_events() -> None:
     assert tables.names() == ["before"]
     assert [row["device"] for row in tables["devices"]] == list(range(8))
     assert tables.defects == {}
+
+
+@pytest.mark.check
+def test_arguments_as_one_text_say_what_the_object_says() -> None:
+    launch = slice_text("cudaLaunchKernel", cat='"cuda_runtime"', args='{"correlation": 3}')
+    place = {"device": 0, "stream": 7, "correlation": 3, "grid": [4, 1, 1], "note": 'a "quoted" word'}
+    plain = events(
+        launch, slice_text("k", ts=30, cat='"kernel"', args=json.dumps(place)), slice_text("other", args="{}")
+    )
+    texts = json.loads(plain)
+    for event in texts["traceEvents"]:
+        if "args" in event:
+            event["args"] = json.dumps(event["args"])
+    found, wanted = read(json.dumps(texts)), read(plain)
+    for table in ("gpu_ops", "host_slices"):
+        assert found[table] == wanted[table]
+    assert (found["gpu_ops"][0]["grid_x"], found["gpu_ops"][0]["launch_id"] is None) == (4, False)
+    assert found.defects == wanted.defects
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("text", ["soon", "{soon", "[1]", "3"])
+def test_arguments_that_are_another_text_are_counted(text: str) -> None:
+    found = read(events(slice_text("a"), slice_text("b", ts=20, args=json.dumps(text))))
+    assert len(found["host_slices"]) == 2
+    assert found.defects["bad-arguments"] == 1

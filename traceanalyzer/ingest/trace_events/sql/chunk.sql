@@ -26,7 +26,12 @@ WITH numbered AS (
             unless_long(s) AS s,
             unless_long(bind_id) AS bind_id,
             if(ph = 'X' AND cat = 'cpu_instant_event', 0, dur_ns) AS dur_ns,
-            CASE WHEN strlen(args) <= 8388608 THEN args END AS args
+            -- Tables of databases keep objects as texts.
+            CASE
+                WHEN strlen(args) > 8388608 THEN NULL
+                WHEN starts_with(args, '"{') AND json_valid(args ->> '$') THEN args ->> '$'
+                ELSE args
+            END AS args
         ),
         coalesce(
             greatest(strlen(name), strlen(cat), strlen(pid), strlen(tid), strlen(id), strlen(id2), strlen(bind_id)), 0
