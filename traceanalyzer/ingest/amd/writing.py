@@ -343,7 +343,7 @@ class _TraceWriter:
         ops, args, defects = sink.path("gpu_ops"), sink.path("event_args"), self._recording.defects
         alike = "" if self._recording.identity.format == "rpd" else f"{ALIKE}, args"
         work.add_defects(leave_out_repeated_work(self._connection, ops, defects, args, alike))
-        if find_shared_launches(self._connection, ops):
+        if find_shared_launches(self._connection, ops, kernels_alone=True):
             open_shared_launches(self._connection, ops, sink.path("host_slices"))
 
     def _devices(self, sink: TraceSink, work: WorkWriter) -> pa.Table:

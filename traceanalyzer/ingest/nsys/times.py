@@ -124,7 +124,7 @@ _SHARED_LAUNCHES = """
 CREATE OR REPLACE TEMP TABLE shared_launches AS
 SELECT launch_id AS slice_id
 FROM read_parquet($path)
-WHERE launch_id IS NOT NULL AND graph_id IS NULL AND graph_node_id IS NULL
+WHERE launch_id IS NOT NULL AND graph_id IS NULL AND graph_node_id IS NULL AND (kind = 'kernel' OR NOT $kernels)
 GROUP BY launch_id
 HAVING min(hash(stream, start_ns)) <> max(hash(stream, start_ns))
 """
@@ -151,9 +151,9 @@ FROM (
 """
 
 
-def find_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path) -> bool:
-    """Note the calls that several operations name as their launch; return whether there are any."""
-    database.execute(_SHARED_LAUNCHES, {"path": str(operations)})
+def find_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path, *, kernels_alone: bool = False) -> bool:
+    """Note the calls that several operations (or kernels) name as their launch; return whether there are any."""
+    database.execute(_SHARED_LAUNCHES, {"path": str(operations), "kernels": kernels_alone})
     return database.execute("SELECT count(*) FROM shared_launches").fetchall() != [(0,)]
 
 
