@@ -19,6 +19,7 @@ pytestmark = pytest.mark.check
 Case = tuple[TorchProgram | list[TorchProgram], str, str, str]
 GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
 SGEMM = "ampere_sgemm_128x128_tn"
+FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, bfloat16_t>>(Flash_fwd_params)"
 NORM = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float>>>(T)"
 FUSED = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
@@ -172,6 +173,84 @@ def warming_up_script() -> TorchProgram:
     return program
 
 
+def stepping_environments() -> TorchProgram:
+    """Reinforcement learning: environments step in the process that launches, between passes of a small policy."""
+    program = TorchProgram(RTX_3090)
+    for step in range(6):
+        with program.step(step):
+            for _ in range(40):
+                with program.inside("python_function", "ppo.py(80): act"):
+                    for _ in range(8):
+                        program.run("aten::addmm", SGEMM, 8, 32)
+                    with program.op("aten::to"), program.op("aten::copy_"):
+                        program.copy("DtoH", 256, 1.5)
+                with program.inside("python_function", "gymnasium/vector/sync_vector_env.py(120): step_wait"):
+                    program.host(2_500)
+            for _ in range(30):
+                backward(program, "AddmmBackward0", "aten::mm", SGEMM, 60)
+            update(program, 60)
+    return program
+
+
+def filtering_boxes() -> TorchProgram:
+    """A detector that filters the boxes of each class by itself."""
+    program = TorchProgram(A100, op_us=6)
+    for step in range(6):
+        with program.step(step):
+            for _ in range(60):
+                program.run("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32", 150, 800)
+            for _ in range(40):
+                with program.op("aten::nonzero"):
+                    program.launch("void at_cuda_detail::cub::DeviceSelectSweepKernel<T>(int)", 3, 1)
+                    program.copy("DtoH", 8, 1.4)
+                with program.op("torchvision::nms"):
+                    program.launch(
+                        "void nms_kernel_impl<float>(int, double, float const*, unsigned long long*)", 12, 64
+                    )
+                program.host(60)
+    return program
+
+
+def updating_elsewhere() -> TorchProgram:
+    """ZeRO-Offload: gradients go to the host, which updates, and parameters come back."""
+    program = TorchProgram(A100)
+    for step in range(4):
+        with program.step(step):
+            for _ in range(20):
+                program.run("aten::mm", GEMM, 600, 512)
+            for _ in range(40):
+                backward(program, "MmBackward0", "aten::mm", GEMM, 600)
+            for _ in range(20):
+                with program.op("aten::copy_"):
+                    program.copy("DtoH", 100_000_000, 4_500, pinned=True, waits=True)
+            with program.inside("user_annotation", "Optimizer.step#DeepSpeedCPUAdam.step"):
+                program.host(80_000)
+            for _ in range(20):
+                with program.op("aten::copy_"):
+                    program.copy("HtoD", 100_000_000, 4_400, pinned=True)
+    return program
+
+
+def in_a_ring() -> list[TorchProgram]:
+    """Two ranks that share a sequence, and pass keys and values to each other after each part of attention."""
+    ranks = [TorchProgram(A100, rank=rank, world=2) for rank in range(2)]
+    for program in ranks:
+        for step in range(5):
+            with program.step(step):
+                for _ in range(12):
+                    program.run("aten::mm", GEMM, 1_400, 512)
+                    for _ in range(2):
+                        program.run("aten::_flash_attention_forward", FLASH, 700, 600)
+                        program.after(20, 7)
+                        name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+                        program.collective("batch_isend_irecv", name, 900, 8_000_000)
+                        program.after(7, 20)
+                for _ in range(12):
+                    backward(program, "MmBackward0", "aten::mm", GEMM, 1_800)
+                update(program, 300)
+    return ranks
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "nodes on the CPU": lambda: (
@@ -200,6 +279,15 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "a search for algorithms in the first step": lambda: (searching_first(), "startup-cost", "wait=2", "synchronize()"),
     "a script that compiles": lambda: (warming_up_script(), "startup-cost", "the longest in forward", "with_stack"),
+    "environments on the CPU": lambda: (stepping_environments(), "host-stalls", "step_async", "log_metrics"),
+    "boxes that are filtered by class": lambda: (
+        filtering_boxes(),
+        "sync-dynamic-shape",
+        "batched_nms",
+        "repeat_interleave",
+    ),
+    "an optimizer on the host": lambda: (updating_elsewhere(), "d2h-large", "AdamW8bit", "checkpoint.checkpoint"),
+    "attention in a ring": lambda: (in_a_ring(), "ring-exchange", "batch_isend_irecv", "micro-batch-size"),
     "cells of LSTM": lambda: (cells_of("lstm"), "launch-bound", "torch.nn.LSTM(", "torch.stack(inputs)"),
     "cells of GRU": lambda: (cells_of("gru"), "launch-bound", "cells of GRU", "torch.stack(inputs)"),
     "a value that inference reads": lambda: (
