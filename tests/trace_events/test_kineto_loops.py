@@ -20,6 +20,7 @@ Case = tuple[TorchProgram | list[TorchProgram], str, str, str]
 GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
 SGEMM = "ampere_sgemm_128x128_tn"
 FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, bfloat16_t>>(Flash_fwd_params)"
+SOFTMAX = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, float, float, float>(float*, float const*)"
 NORM = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float>>>(T)"
 FUSED = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
@@ -251,6 +252,22 @@ def in_a_ring() -> list[TorchProgram]:
     return ranks
 
 
+def over_a_vocabulary() -> TorchProgram:
+    """A language model whose logits have 256,000 columns, with a cross-entropy in 32 bits."""
+    program = TorchProgram(A100)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(12):
+                program.run("aten::mm", GEMM, 700, 512)
+            with program.op("aten::log_softmax"):
+                program.run("aten::_log_softmax", SOFTMAX, 9_000, 8_000)
+            backward(program, "LogSoftmaxBackward0", "aten::_log_softmax_backward_data", SOFTMAX, 12_000, 8_000)
+            for _ in range(24):
+                backward(program, "MmBackward0", "aten::mm", GEMM, 700)
+            update(program, 600)
+    return program
+
+
 # The program, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "nodes on the CPU": lambda: (
@@ -288,6 +305,12 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "an optimizer on the host": lambda: (updating_elsewhere(), "d2h-large", "AdamW8bit", "checkpoint.checkpoint"),
     "attention in a ring": lambda: (in_a_ring(), "ring-exchange", "batch_isend_irecv", "micro-batch-size"),
+    "logits of a large vocabulary": lambda: (
+        over_a_vocabulary(),
+        "vocabulary-softmax",
+        "LigerFusedLinearCrossEntropyLoss",
+        "ncu --set",
+    ),
     "cells of LSTM": lambda: (cells_of("lstm"), "launch-bound", "torch.nn.LSTM(", "torch.stack(inputs)"),
     "cells of GRU": lambda: (cells_of("gru"), "launch-bound", "cells of GRU", "torch.stack(inputs)"),
     "a value that inference reads": lambda: (
