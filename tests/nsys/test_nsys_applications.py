@@ -97,6 +97,31 @@ def molecules() -> CudaProgram:
     return program
 
 
+def decoding_frames() -> CudaProgram:
+    """A thread that infers waits for the one that decodes, for three quarters of each frame."""
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(200):
+        program.system("pthread_cond_wait", 4_800)
+        program.launch("nv12_to_rgb(unsigned char*, int, unsigned char*)", 60, 3_600, 256)
+        for _ in range(30):
+            program.launch("trt_volta_h884cudnn_256x64_ldg8_relu_exp_medium_nhwc_tn_v1", 45, 320, 256)
+        program.copy("DtoH", 4_096, 2)
+    return program
+
+
+def offloading() -> CudaProgram:
+    """Each target region of OpenMP allocates its arrays, copies them in and out, and frees them."""
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(300):
+        program.call("cuMemAlloc_v2", 120)
+        program.copy("HtoD", 8 << 20, 700)
+        program.launch("__omp_offloading_10302_3fa2_jacobi_l52", 180, 4_096, 128)
+        program.synchronize()
+        program.copy("DtoH", 8 << 20, 720)
+        program.call("cuMemFree_v2", 90)
+    return program
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "cuDF": lambda: (groups_of_frames(), "alloc-in-steady-state", "rmm.reinitialize", "thrust::"),
     "small frames": lambda: (small_frames(), "host-stalls", "dask_frames.repartition", "std::async"),
@@ -104,6 +129,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "small arrays in Julia": lambda: (small_broadcasts(), "launch-bound", "CUDA.@captured", "cudaStreamBeginCapture"),
     "llama.cpp that leaves layers to the CPU": lambda: (layers_on_the_host(), "host-stalls", "-ngl 99", "read_input"),
     "llama.cpp": lambda: (one_token_at_a_time(), "sync-in-step", "-np 8", "torch"),
+    "frames of a decoder": lambda: (decoding_frames(), "host-stalls", "waits for another thread", "nsys profile"),
+    "OpenMP": lambda: (offloading(), "d2h-large", "#pragma omp target data", "#pragma acc"),
     "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
 }
 
@@ -115,6 +142,21 @@ def test_the_fix_is_one_that_its_users_can_make(name: str, tmp_path: Path) -> No
     leading = lead_of(diagnosis)
     assert (leading.rule, says in words(leading)) == (rule, True)
     assert never not in " ".join(map(words, diagnosis.findings))
+
+
+def test_a_server_that_waits_for_requests_is_promised_little(tmp_path: Path) -> None:
+    program = CudaProgram(A100)
+    for request in range(150):
+        program.system("pthread_cond_timedwait", (5_000, 8_000, 12_000, 3_000)[request * 7 % 4])
+        program.copy("HtoD", 600_000, 60, pinned=True)
+        for _ in range(40):
+            program.launch("sm75_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc", 40, 160, 256)
+        program.synchronize()
+    leading = lead_of(diagnosed(write_programs(tmp_path / "report1.sqlite", program)))
+    assert (leading.confidence, leading.confidence_because) == (
+        "low",
+        "without steps, the thread waits longer for others than for the GPU, and they may set its pace",
+    )
 
 
 def test_a_busy_device_is_left_alone_in_any_language(tmp_path: Path) -> None:

@@ -33,6 +33,13 @@ class CudaProgram:
         """Let the host work on something that is not recorded."""
         self.now_us += us
 
+    def system(self, name: str, us: float) -> None:
+        """Spend time in a call of the operating system."""
+        start_us = self.now_us
+        self.now_us += us
+        where = {"globalTid": global_tid(self._pid), "nameId": self._text(name), "eventClass": 27, "returnValue": 0}
+        self._add("OSRT_API", start_us, self.now_us, **where, nestingLevel=0)
+
     @contextmanager
     def directive(self, table: str, name: str) -> Iterator[None]:
         """Record a construct of OpenACC around calls."""
