@@ -89,7 +89,8 @@ ledgers: $(VENV)/.core  ## Rewrite the table of real traces in docs/attribution.
 	$(BIN)/python docs/corpus_ledgers.py
 
 .PHONY: golden
-golden: $(VENV)/.check docs  ## Rewrite the expected outputs of the tests; read the difference as prose
+golden: $(VENV)/.check docs  ## Rewrite the notebook and the expected outputs of the tests; read the difference as prose
+	$(BIN)/python docs/make_notebook.py
 	$(BIN)/pytest -n $(WORKERS) --golden
 
 .PHONY: bench

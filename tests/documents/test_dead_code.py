@@ -17,7 +17,8 @@ from traceanalyzer.text.words import BUCKETS
 
 PACKAGE = Path(traceanalyzer.__file__).parent
 SIMULATOR = Path(tracesim.__file__).parent
-# Called by name: actions of a workload, hooks of notebooks and of click, and methods of the standard library that are replaced.
+# Called by name: actions of a workload, hooks of notebooks and of click, and methods of the standard library that are
+# replaced.
 BY_NAME = re.compile(
     r"__\w+__|play_\w+|_repr_\w+_|do_[A-Z]+|handle_starttag|log_message|seekable|find_class|persistent_load|on_broken_pipe|emit|format_(commands|options)"
 )
