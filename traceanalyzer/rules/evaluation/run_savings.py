@@ -176,7 +176,7 @@ _OF_THE_RECORDING = ("step_count", "worst_ms")
 def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
     """Return the columns of `bound` over all pooled recordings for as many steps as the verdict's recording has."""
     steps, pooled = verdict.row.get("step_count"), verdict.pooled
-    if steps is None:
+    if not steps:
         return dict(pooled)
     scaled = {name: round(pooled[name] * steps / pooled["step_count"]) for name in _SUMS}
     own = {name: verdict.row[name] for name in _OF_THE_RECORDING if name in verdict.row}
