@@ -167,6 +167,9 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace], stored_a
     if not traces:
         return _empty_view(table)
     files = [part for stored in traces.values() for part in parts(stored.folder, stored_as or table.name)]
+    # Of one trace, each query would open the file of a table again that has no rows.
+    if len(traces) == 1 and not any(map(_has_rows, files)):
+        return _empty_view(table)
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {numbered_rows(table, traces, files)}"
 
 
