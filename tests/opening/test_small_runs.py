@@ -10,10 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from traceanalyzer.query import canonical, engine
+from traceanalyzer.query import engine
 from traceanalyzer.query.canonical import OneTraceConnections, copy_run
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
+from traceanalyzer.schema import trace_tables
 from tracesim import simulate_job
 
 RUN = {"ranks": 2, "steps": 3, "kernels": 20, "comm_us": 400, "shapes": True, "stacks": True}
@@ -68,5 +69,5 @@ def test_no_query_of_one_trace_opens_the_file_of_a_table_without_rows(
             name for name, count in counts.items() if count == 0
         }
     for name, described in columns.items():
-        wanted = [(column.name, column.type) for column in canonical.trace_tables()[name].columns]
+        wanted = [(column.name, column.type) for column in trace_tables()[name].columns]
         assert [column for column, _ in described] == [column for column, _ in wanted]
