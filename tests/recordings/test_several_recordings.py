@@ -411,3 +411,17 @@ def test_the_content_of_a_large_trace_is_known_again(tmp_path: Path) -> None:
             content, _ = marks_in(pq.read_schema(run.traces[0].folder / "traces.parquet").metadata)
             contents.add(content)
     assert len(contents) == 1
+
+
+@pytest.mark.check
+def test_the_late_rank_is_named_where_ranks_were_recorded_by_two_recorders(tmp_path: Path) -> None:
+    job = simulate_job(
+        {"ranks": 4, "steps": 6, "kernels": 40, "comm_us": 500, "faults": {"rank": 3, "loader_us": 9000}}
+    )
+    (tmp_path / "run").mkdir()
+    for by_pytorch, by_nsys in ((0, 1), (2, 3)):
+        job.write_kineto(tmp_path)[by_pytorch].rename(tmp_path / "run" / f"rank{by_pytorch}.json")
+        job.write_nsys(tmp_path)[by_nsys].rename(tmp_path / "run" / f"rank{by_nsys}.sqlite")
+    found = in_json(tmp_path / "run", tmp_path / "store")
+    (late,) = [item for item in found["findings"] if item["rule"] == "comm-straggler-wait"]
+    assert "Rank 3 is the last to enter" in late["message"]
