@@ -8,8 +8,8 @@ from faultbench.planted import Fault
 from faultbench.uncommon import UNCOMMON
 
 from traceanalyzer.rules.evaluation import verdicts
-from traceanalyzer.rules.evaluation.lasting import CHANGING, lasting_conditions
 from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal
+from traceanalyzer.rules.rule_file.sql_text import CHANGING, lasting_conditions
 
 SELECT = "SELECT bound.*, waits.count FROM bound JOIN waits USING (trace_id)"
 

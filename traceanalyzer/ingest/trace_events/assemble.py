@@ -20,15 +20,17 @@ from traceanalyzer.ingest.device_check import SLOT_NS
 from traceanalyzer.ingest.nesting import FILE_BITS, Nester
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.trace_events.chunks import metadata_rows, process_groups, sql, type_gpu_work
-from traceanalyzer.ingest.trace_events.device_times import (
+from traceanalyzer.ingest.trace_events.devices import (
     check_times_of_devices,
+    describe_devices,
+    devices_run_in_order,
     end_overlong_steps,
     leave_out_far_events,
     leave_out_far_marks,
     leave_out_lost_devices,
     leave_out_repeated_records,
+    whole_number,
 )
-from traceanalyzer.ingest.trace_events.devices import describe_devices, devices_run_in_order, whole_number
 from traceanalyzer.ingest.trace_events.facts import (
     ROCPROFV3,
     XLA,

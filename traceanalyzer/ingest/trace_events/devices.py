@@ -1,9 +1,283 @@
-"""The devices that a trace-event file describes, and those that work ran on."""
+"""The devices of a trace-event file: what is written of them, and whether the times of their work can be.
+
+Parts of a trace lose records that are far off or repeated, and get times that other records prove.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import duckdb
+
+from traceanalyzer.ingest.device_check import (
+    BRIEF_SILENCE_NS,
+    CLOCK_NS,
+    CORRECTED,
+    FEW,
+    FEW_SHARE,
+    MOST_FAR,
+    Findings,
+    Slot,
+    check_device_records,
+    recording_of,
+    silence_ns,
+)
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
+from traceanalyzer.ingest.trace_events.losses import Losses
+
+# Rows of devices besides their work: annotations drawn on them, synchronisations, the ends of launches.
+_DEVICE_ROWS = (
+    "class = 'sync' OR category = 'gpu_annotation' OR (phase = 'f' AND raw_category IN ('ac2g', 'async_cpu_to_gpu'))"
+)
+
+_KEPT = "start_ns BETWEEN $first AND $last OR start_ns = 0 OR start_ns IS NULL"
+
+# A few slices of the host may be all that a program marks; work of devices comes in numbers.
+_LEAST_COUNT = {"host": 50, "gpu": 10}
+
+# Calls without a time that can be, and those made after their work had started, by clocks that agree else. Where they
+# are one in twenty or more, it is the ids that tell nothing.
+_MISPLACED_CALLS = f"""
+WITH placed AS (
+    SELECT
+        call_id, call_name,
+        coalesce(call_start_ns > start_ns - coalesce(shift_ns, 0) + {CLOCK_NS}, TRUE) AS is_misplaced
+    FROM device_work LEFT JOIN device_shifts ON shifted = device
+    WHERE call_id IS NOT NULL
+)
+SELECT call_id, call_name FROM placed
+WHERE is_misplaced
+    AND (SELECT count(*) FILTER (WHERE is_misplaced) <= greatest({FEW}, {FEW_SHARE} * count(*)) FROM placed)
+ORDER BY call_id
+"""
+_ANY_MISPLACED = f"""
+SELECT count(*) FROM device_work WHERE call_id IS NOT NULL AND coalesce(call_start_ns > start_ns + {CLOCK_NS}, TRUE)
+"""
+
+# What two records of one event have alike; shorter work may only look so where times are rounded to microseconds.
+_RECORD = {
+    "gpu": "track_pid, device, stream, start_ns, dur_ns, name, correlation",
+    "host": "pid, tid, start_ns, dur_ns, category, name, correlation, external_id",
+}
+_ANY_REPEATED = """
+SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)) FROM device_work
+WHERE end_ns > start_ns + 1000 AND correlation > 0
+"""
+
+# Steps of a thread follow each other. One that had not ended when the one of the next number began ends there; the
+# last, if it lasts a hundred times as long as most, with the last that its thread did.
+_OVERLONG_STEPS = """
+WITH steps AS (
+    SELECT
+        event_id, name, pid, tid, start_ns, dur_ns,
+        TRY_CAST(split_part(name, '#', 2) AS BIGINT) AS number,
+        if(lead(number) OVER in_order = number + 1, lead(start_ns) OVER in_order, NULL) AS next_ns,
+        lead(name) OVER in_order IS NULL AS is_last,
+        count(*) OVER of_thread AS step_count,
+        median(dur_ns) OVER of_thread AS usual_ns
+    FROM read_parquet($files)
+    WHERE category IN ('annotation', 'cpu_op') AND starts_with(name, 'ProfilerStep#')
+    WINDOW of_thread AS (PARTITION BY pid, tid), in_order AS (of_thread ORDER BY start_ns, event_id)
+),
+overlong AS (
+    FROM steps
+    WHERE dur_ns > next_ns - start_ns + 50000 OR (is_last AND step_count >= 3 AND dur_ns > 100 * usual_ns)
+)
+SELECT event_id, name, dur_ns, coalesce(next_ns, (
+    SELECT max(start_ns + dur_ns) FROM read_parquet($files) AS other
+    WHERE other.pid = overlong.pid AND other.tid = overlong.tid
+        AND other.event_id NOT IN (SELECT event_id FROM overlong)
+)) - start_ns AS true_ns
+FROM overlong
+ORDER BY event_id
+"""
+
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+
+def leave_out_far_events(database: duckdb.DuckDBPyConnection, rows: Rows, stage: Path, losses: Losses) -> bool:
+    """Rewrite the parts of a trace without slices and device work that lie far outside; return whether any did."""
+    left_out = False
+    for part, slots in _slots(rows).items():
+        span = recording_of(slots, least_count=_LEAST_COUNT[part], few_silence_ns=BRIEF_SILENCE_NS)
+        if span is None or span == _all_of(slots):
+            continue
+        for count, example in _keep(database, stage, part, span):
+            losses.add("far-timestamp", None, example, count)
+            left_out = True
+    return left_out
+
+
+def leave_out_far_marks(
+    database: duckdb.DuckDBPyConnection, rows: Rows, stage: Path, losses: Losses, *, changed: bool
+) -> bool:
+    """Rewrite the other events of a trace without those far outside of all slices and work; return whether any were.
+
+    Where the others were `changed`, they are marks of the profiler; else a few of them are damaged.
+    """
+    spans = [_all_of(slots) for slots in _slots(rows).values()]
+    if not spans:
+        return False
+    margin_ns = silence_ns(max(last for _, last in spans) - min(first for first, _ in spans))
+    around = min(first for first, _ in spans) - margin_ns, max(last for _, last in spans) + margin_ns
+    if changed:
+        return bool(list(_keep(database, stage, "other", around)))
+    files = [str(path) for path in _files(stage, "other")]
+    if not files or not 0 < _far_count(database, files, around) <= MOST_FAR:
+        return False
+    for count, example in _keep(database, stage, "other", around):
+        losses.add("far-timestamp", None, example, count)
+    return True
+
+
+def leave_out_lost_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the GPU work of a trace without what names no possible device; return whether there was any.
+
+    Where no work names a device, all of it is that of one.
+    """
+    files = [str(path) for path in _files(stage, "gpu")]
+    lost, known = database.execute(
+        "SELECT count(*) FILTER (WHERE is_device_lost), count(device) FROM read_parquet($files)", {"files": files}
+    ).fetchall()[0]
+    if not lost or not known:
+        return False
+    for path in _files(stage, "gpu"):
+        _rewrite(database, path, "SELECT * FROM read_parquet($path) WHERE NOT is_device_lost")
+    losses.add("device-lost", None, count=lost)
+    return True
+
+
+def end_overlong_steps(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the slices of a trace with ends of steps whose durations are damaged; return whether there were any."""
+    files = _files(stage, "host")
+    found = database.execute(_OVERLONG_STEPS, {"files": [str(path) for path in files]}).fetchall() if files else []
+    if not found:
+        return False
+    _, name, recorded_ns, _ = max(found, key=lambda row: row[2])
+    losses.add("overlong-step", None, f"{recorded_ns / 1e6:,.3f} ms of {name}", len(found))
+    ids, ends = [row[0] for row in found], [max(row[3], 0) for row in found]
+    for path in files:
+        ended = (
+            "SELECT part.* REPLACE (coalesce($ends[list_position($ids, event_id)], dur_ns) AS dur_ns) "
+            "FROM read_parquet($path) AS part"
+        )
+        _rewrite(database, path, ended, {"path": str(path), "ids": ids, "ends": ends})
+    return True
+
+
+def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite a trace without the records that its file holds twice; return whether there were any.
+
+    A stream runs no launch twice at one time. Equal slices of the host may be real: beside such work they are not.
+    The table `device_work` is there.
+    """
+    if not database.execute(_ANY_REPEATED).fetchall()[0][0]:
+        return False
+    for part, of_one in _RECORD.items():
+        repeated = (
+            "SELECT event_id, name FROM read_parquet($files) "
+            f"QUALIFY row_number() OVER (PARTITION BY {of_one} ORDER BY event_id) > 1"
+        )
+        files = _files(stage, part)
+        found = database.execute(repeated, {"files": [str(path) for path in files]}).fetchall() if files else []
+        if not found:
+            continue
+        for path in files:
+            left = "SELECT * FROM read_parquet($path) WHERE event_id NOT IN (SELECT unnest($ids))"
+            _rewrite(database, path, left, {"path": str(path), "ids": [event_id for event_id, _ in found]})
+        losses.add("repeated-record", None, min(name for _, name in found), len(found))
+    return True
+
+
+def _far_count(database: duckdb.DuckDBPyConnection, files: list[str], span: tuple[int, int]) -> int:
+    values = {"files": files, "first": span[0], "last": span[1]}
+    (row,) = database.execute(f"SELECT count(*) FROM read_parquet($files) WHERE NOT ({_KEPT})", values).fetchall()
+    return int(row[0])
+
+
+def _slots(rows: Rows) -> dict[str, list[Slot]]:
+    slots: dict[str, list[Slot]] = defaultdict(list)
+    for part, count, first_ns, last_ns in rows("slots"):
+        slots[part].append(Slot(count, first_ns, last_ns))
+    return slots
+
+
+def _keep(
+    database: duckdb.DuckDBPyConnection, stage: Path, part: str, span: tuple[int, int]
+) -> Iterator[tuple[int, str | None]]:
+    """Leave out what starts outside a span; give how many and an example, a file."""
+    for path in _files(stage, part):
+        values = {"path": str(path), "first": span[0], "last": span[1]}
+        lost, example = database.execute(
+            f"SELECT count(*), min(name) FROM read_parquet($path) WHERE NOT ({_KEPT})", values
+        ).fetchall()[0]
+        if lost:
+            _rewrite(database, path, f"SELECT * FROM read_parquet($path) WHERE {_KEPT}", values)
+            yield lost, example
+
+
+def check_times_of_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the parts of a trace with what the records of devices and launches prove; return whether any were wrong.
+
+    The tables `device_work` and `device_waits` are there, and dropped.
+    """
+    found = check_device_records(database)
+    for defect, (count, example) in found.defects.items():
+        losses.add(defect, None, example, count)
+    # Planning the search takes longer than the rows of most traces.
+    if not found and not database.execute(_ANY_MISPLACED).fetchall()[0][0]:
+        return False
+    with found.corrections(database):
+        misplaced = [] if "clocks-contradict" in found.defects else database.execute(_MISPLACED_CALLS).fetchall()
+        if misplaced:
+            calls = {"calls": [call for call, _ in misplaced]}
+            for path in _files(stage, "host"):
+                left = "SELECT * FROM read_parquet($path) WHERE event_id NOT IN (SELECT unnest($calls))"
+                _rewrite(database, path, left, {"path": str(path), **calls})
+            losses.add("misplaced-call", None, min(name for _, name in misplaced), len(misplaced))
+        if found:
+            _correct(database, stage, found)
+    return bool(found or misplaced)
+
+
+def _correct(database: duckdb.DuckDBPyConnection, stage: Path, found: Findings) -> None:
+    for path in _files(stage, "gpu"):
+        _rewrite(
+            database,
+            path,
+            f"SELECT part.* REPLACE ({CORRECTED}) FROM read_parquet($path) AS part "
+            "LEFT JOIN device_fixes ON op_id = event_id LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
+        )
+    for path in _files(stage, "other") if found.shifts_ns else ():
+        _rewrite(
+            database,
+            path,
+            "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
+            f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
+        )
+
+
+def _rewrite(
+    database: duckdb.DuckDBPyConnection, path: Path, rows: str, values: Mapping[str, object] | None = None
+) -> None:
+    target = path.with_name(f"new-{path.name}")
+    database.execute(
+        f"COPY ({rows}) TO $target ({PART_OPTIONS})", {"path": str(path), "target": str(target), **(values or {})}
+    )
+    target.replace(path)
+
+
+def _files(stage: Path, part: str) -> list[Path]:
+    return sorted(stage.glob(f"{part}-*.parquet"))
+
+
+def _all_of(slots: list[Slot]) -> tuple[int, int]:
+    return min(slot.first_ns for slot in slots), max(slot.last_ns for slot in slots)
+
 
 # How names of devices begin or read, in the order in which they are tried.
 _VENDORS = (

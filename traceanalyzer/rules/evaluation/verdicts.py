@@ -13,7 +13,6 @@ from traceanalyzer.attribution.replay.bounds import NOT_MATCHED
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.lasting import lasting_conditions
 from traceanalyzer.rules.evaluation.places import MEASURED, Capability, Confidence, Place, RunPlaces, confidence_of
 from traceanalyzer.rules.evaluation.removals import (
     Device,
@@ -42,6 +41,7 @@ from traceanalyzer.rules.rule_file.model import (
     Rule,
     render,
 )
+from traceanalyzer.rules.rule_file.sql_text import lasting_conditions
 
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 # Severities that need no SQL of the rule: the engine's own, and the fixed ones.
