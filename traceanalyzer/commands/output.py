@@ -27,7 +27,7 @@ _FORCE = "traceanalyzer.force"
 _HINT = "name another file, or add --force to write over this one"
 # People write these; no command does.
 _WRITTEN_BY_HAND = {".toml": "settings", ".yaml": "rules", ".yml": "rules"}
-_SPREADSHEET = ".xlsx"
+_RESULTS = frozenset({".xlsx", ".html", ".xml"})  # which no profiler writes
 
 
 class TargetFile(click.Path):
@@ -112,7 +112,7 @@ def _what_it_is(file: Path) -> str | None:
     ingester, unreadable = look(file)
     if ingester is not None or is_report(file):
         return "is a trace"
-    if file.stat().st_size == 0 or file.suffix.lower() == _SPREADSHEET:
+    if file.stat().st_size == 0 or file.suffix.lower() in _RESULTS:
         return None
     if unreadable is not None:
         return "is named like a trace"

@@ -249,8 +249,9 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
     return text[: max(text.rfind("\n", 0, room), 0) or room] + last
 
 
-def _whole(text: str, hint: str) -> str:
-    """Return a text that must not be cut; raises TraceAnalyzerError where it is too long."""
+def _whole(document: str, hint: str) -> str:
+    """Return JSON without blanks, which must not be cut; raises TraceAnalyzerError where it is too long."""
+    text = json.dumps(json.loads(document), ensure_ascii=False, separators=(",", ":"))
     if len(text) > MOST_CHARACTERS:
         raise TraceAnalyzerError(
             f"the answer would have {len(text):,} characters, and may have {MOST_CHARACTERS:,}", hint=hint
