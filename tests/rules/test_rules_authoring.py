@@ -233,7 +233,7 @@ def test_an_explanation_shows_each_condition_with_its_values() -> None:
     assert found.verdict.state == "fired"
     assert all(seen.holds for seen in found.when)
     assert set(found.when[0].values) == {"bound_share", "min_share"}
-    assert [seen.holds for seen in found.fixes] == [True, False, False, False, False, False]
+    assert [seen.holds for seen in found.fixes] == [True, False, False, False, False, False, False, False]
 
 
 COMMENTED = """bound_share >= $min_share -- worth it; AND 'nothing' else

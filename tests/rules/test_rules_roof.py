@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_metrics import expected, run_of
+from corpus_metrics import run_of
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
@@ -90,16 +89,11 @@ def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_mos
 
 
 @pytest.mark.check
-def test_attention_at_the_peak_rate_is_what_the_evidence_shows(corpus: Path, run_of: Callable[[str], Run]) -> None:
+def test_the_evidence_of_slow_attention_counts_its_calls(run_of: Callable[[str], Run]) -> None:
     (rule,) = (rule for rule in RULES if rule.id == "attention-slow-backend")
-    query = rule.evidence[0].select
-    ((_, _, call_count, time_ms, roof_ms, saving_share),) = (
-        run_of("h100_vit").connection.execute(query, {"trace_id": 0, "device": 0}).fetchall()
-    )
-    floor_ms = expected("flops", "h100_vit")["per_family"]["attention"]["flops"] / 989e12 * 1e3
+    values = {"trace_id": 0, "device": 0, "min_us": 0}  # those of a small model are shorter than the rule asks for
+    ((_, _, call_count, time_ms),) = run_of("h100_vit").connection.execute(rule.evidence[0].select, values).fetchall()
     assert (call_count, time_ms) == (12, 0.122848)
-    assert roof_ms == pytest.approx(max(floor_ms, 58_097_664 / 3350e9 * 1e3))
-    assert saving_share == pytest.approx(1 - roof_ms / time_ms)
 
 
 @pytest.mark.check
