@@ -176,6 +176,8 @@ def test_everything_that_is_hard_to_get_back_is_kept(tmp_path: Path, name: str, 
     ("name", "content"),
     [
         ("report.html", b"<!doctype html>"),
+        ("report", b"<!doctype html>"),
+        ("results.junit", b'<?xml version="1.0" encoding="utf-8"?>\n<testsuites>'),
         ("junit.xml", b'<?xml version="1.0" encoding="utf-8"?>\n<testsuites>'),
         ("report.md", b"# slow_loader\n\n```json\n{}\n```\n"),
         ("rows.csv", b"name,dur_ns\ngemm,3\n"),

@@ -27,7 +27,7 @@ _FORCE = "traceanalyzer.force"
 _HINT = "name another file, or add --force to write over this one"
 # People write these; no command does.
 _WRITTEN_BY_HAND = {".toml": "settings", ".yaml": "rules", ".yml": "rules"}
-_RESULTS = frozenset({".xlsx", ".html", ".xml"})  # which no profiler writes
+_SPREADSHEET = ".xlsx"
 
 
 class TargetFile(click.Path):
@@ -112,14 +112,17 @@ def _what_it_is(file: Path) -> str | None:
     ingester, unreadable = look(file)
     if ingester is not None or is_report(file):
         return "is a trace"
-    if file.stat().st_size == 0 or file.suffix.lower() in _RESULTS:
+    if file.stat().st_size == 0 or file.suffix.lower() == _SPREADSHEET:
         return None
     if unreadable is not None:
         return "is named like a trace"
     if file.suffix == ".parquet" and is_trace_folder(file.parent):
         return "is a part of a trace"
-    if is_archive(read_head(file)):
+    head = read_head(file)
+    if is_archive(head):
         return "is an archive"
+    if head.lstrip().startswith(b"<"):  # a page or JUnit's XML, which no recorder writes
+        return None
     if (other := other_format(file)) is not None:
         return f"is {other[0]}"
     return None if memory_file_kind(file) is None else "is a record of memory"
