@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faulty_programs import copying_from_pageable_memory, launching_small_kernels, reading_values
 from program_findings import diagnosed, lead_of, words
-from torch_program import PVC, TorchProgram
+from torch_program import PVC, Gpu, TorchProgram
 
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.run import open_run
@@ -32,40 +33,8 @@ def computing() -> TorchProgram:
     return program
 
 
-def reading_values() -> TorchProgram:
-    program = TorchProgram(PVC)
-    for step in range(5):
-        with program.step(step):
-            for _ in range(20):
-                program.run("aten::mm", "gemm_kernel", 300)
-                program.run("aten::add", ADD, 50)
-                program.item()
-                program.host(200)
-    return program
-
-
-def copying_from_pageable_memory() -> TorchProgram:
-    program = TorchProgram(PVC)
-    for step in range(5):
-        with program.step(step):
-            move(program, 300_000_000, 30_000)
-            for _ in range(40):
-                program.run("aten::mm", "gemm_kernel", 800)
-    return program
-
-
-def launching_small_kernels() -> TorchProgram:
-    program = TorchProgram(PVC, op_us=20)
-    for step in range(5):
-        with program.step(step):
-            for _ in range(300):
-                program.run("aten::add", ADD, 4)
-            program.synchronize()
-    return program
-
-
-CASES: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
-    "values": (reading_values, "sync-in-step", "total += value.detach()"),
+CASES: dict[str, tuple[Callable[[Gpu, str], TorchProgram], str, str]] = {
+    "values": (reading_values, "sync-in-step", "value_cpu.copy_(value, non_blocking=True)"),
     "pageable memory": (copying_from_pageable_memory, "h2d-pageable", 'batch.to("xpu", non_blocking=True)'),
     "small kernels": (launching_small_kernels, "launch-bound", "torch.compile"),
 }
@@ -75,7 +44,7 @@ CASES: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_lead_and_its_fix_are_those_of_the_same_program_on_another_device(name: str, tmp_path: Path) -> None:
     program, rule, says = CASES[name]
-    leading = lead_of(diagnosed(program().write(tmp_path / "trace.json")))
+    leading = lead_of(diagnosed(program(PVC, ADD).write(tmp_path / "trace.json")))
     assert leading.rule == rule
     assert says in words(leading)
     assert "cuda" not in words(leading)
@@ -90,7 +59,7 @@ def test_a_busy_device_is_healthy(tmp_path: Path) -> None:
 
 @pytest.mark.check
 def test_every_argument_is_read(tmp_path: Path) -> None:
-    program = copying_from_pageable_memory()
+    program = copying_from_pageable_memory(PVC, ADD)
     move(program, 1_000_000, 40, pinned=True)
     program.item()
     with open_run(program.write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
@@ -115,7 +84,7 @@ def test_every_argument_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.check
 def test_a_wait_that_the_driver_records_too_is_one_wait(tmp_path: Path) -> None:
-    with open_run(reading_values().write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
+    with open_run(reading_values(PVC, ADD).write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
         assert run.sql("SELECT call, kind, count(*) FROM host_waits GROUP BY ALL").fetchall() == [
             ("urEventWait", "event", 100)
         ]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_programs import copying_from_pageable_memory, launching_small_kernels, reading_values
 from program_findings import diagnosed, lead_of, words
-from torch_program import A100, TorchProgram
+from torch_program import A100, Gpu, TorchProgram
 from trace_event_tables import Tables, read
 
 ADD = "at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >"
@@ -55,42 +56,9 @@ def on_mlu(document: dict[str, Any]) -> dict[str, Any]:
 FORKS = {"musa": on_musa, "mlu": on_mlu}
 
 
-def reading_values() -> TorchProgram:
-    program = TorchProgram(A100)
-    for step in range(5):
-        with program.step(step):
-            for _ in range(20):
-                program.run("aten::mm", "gemm_kernel", 300)
-                program.run("aten::add", ADD, 50)
-                program.item()
-                program.host(200)
-    return program
-
-
-def copying_batches() -> TorchProgram:
-    program = TorchProgram(A100)
-    for step in range(5):
-        with program.step(step):
-            with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
-                program.copy("HtoD", 300_000_000, 30_000)
-            for _ in range(40):
-                program.run("aten::mm", "gemm_kernel", 800)
-    return program
-
-
-def launching_small_kernels() -> TorchProgram:
-    program = TorchProgram(A100, op_us=20)
-    for step in range(5):
-        with program.step(step):
-            for _ in range(300):
-                program.run("aten::add", ADD, 4)
-            program.synchronize()
-    return program
-
-
-PROGRAMS: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
-    "values": (reading_values, "sync-in-step", "total += value.detach()"),
-    "batches": (copying_batches, "h2d-pageable", 'batch.to("{}", non_blocking=True)'),
+PROGRAMS: dict[str, tuple[Callable[[Gpu, str], TorchProgram], str, str]] = {
+    "values": (reading_values, "sync-in-step", "value_cpu.copy_(value, non_blocking=True)"),
+    "batches": (copying_from_pageable_memory, "h2d-pageable", 'batch.to("{}", non_blocking=True)'),
     "small kernels": (launching_small_kernels, "launch-bound", "torch.compile"),
 }
 
@@ -103,10 +71,10 @@ def test_the_lead_is_that_of_the_same_program_on_cuda_in_the_words_of_its_device
 ) -> None:
     program, rule, says = PROGRAMS[name]
     trace = tmp_path / "trace.json"
-    trace.write_text(json.dumps(FORKS[fork](program().document())))
+    trace.write_text(json.dumps(FORKS[fork](program(A100, ADD).document())))
     leading = lead_of(diagnosed(trace))
     plain = tmp_path / "cuda" / "trace.json"
-    on_cuda = lead_of(diagnosed(program().write(plain)))
+    on_cuda = lead_of(diagnosed(program(A100, ADD).write(plain)))
     assert (leading.rule, on_cuda.rule) == (rule, rule)
     assert says.format(fork) in words(leading)
     assert not re.search(r"torch\.cuda|\"cuda|nsys|nvidia", words(leading))
@@ -135,3 +103,25 @@ def test_work_and_calls_are_those_of_the_device(fork: str) -> None:
     assert len(calls) == 3 and not [name for name in calls if name.startswith("cuda")]
     (trace,) = tables["traces"]
     assert trace["vendor"] == {"musa": "moore_threads", "mlu": "cambricon"}[fork]
+
+
+# Recordings of nsys and XLA are of NVIDIA's and AMD's devices alone.
+OF_TWO_VENDORS = {
+    "ingest/nsys/times.py (cuda|hip|cu)",
+    "ingest/xla/naming.py (?:cuda|hip)",
+    "exports/replay.py (cuda|hip|cpu|xpu)",
+}
+OF_TWO_VENDORS |= {"ingest/trace_events/sql/macros.sql (hip|cuda)", "ingest/unread_formats.py (gpu|cuda|hip|npu)"}
+PREFIXES = re.compile(r"\([?:]*(?=[\w|]*\bcuda\b)(?=[\w|]*\bhip\b)[\w|]+\)")
+
+
+def test_whatever_reads_names_of_calls_knows_the_same_vendors(root: Path) -> None:
+    sources = [path for folder in ("traceanalyzer", "rules") for path in (root / folder).rglob("*.*")]
+    found = {
+        f"{path.relative_to(root).as_posix().removeprefix('traceanalyzer/')} {prefixes}"
+        for path in sources
+        if path.suffix in (".py", ".sql", ".yaml")
+        for prefixes in PREFIXES.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 20
+    assert {seen for seen in found if "musa" not in seen} == OF_TWO_VENDORS

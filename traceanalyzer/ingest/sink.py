@@ -29,7 +29,7 @@ _CODED = ["name", "category", "raw_category"]
 _MOST_WORK_SHARE = 0.1
 _LEAST_CAPTURED_SHARE = 0.9
 # A capture by the calls of CUDA and HIP, or by PyTorch's function where the profiler left those out.
-_BEGINS = r"^(cuda|cu|hip)StreamBeginCapture|torch/cuda/graphs\.py.*: capture_begin$"
+_BEGINS = r"^(cuda|cu|hip|musa|mu)StreamBeginCapture|torch/cuda/graphs\.py.*: capture_begin$"
 _LAUNCHES_QUERY = f"""
 WITH marks AS (
     SELECT
@@ -37,9 +37,10 @@ WITH marks AS (
         start_ns,
         CASE
             WHEN regexp_matches(name, '{_BEGINS}') THEN 1
-            WHEN regexp_matches(name, '^(cuda|cu|hip)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$') THEN 0
+            WHEN regexp_matches(name, '^(cuda|cu|hip|musa|mu)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$')
+            THEN 0
         END AS opens,
-        regexp_matches(name, '^(cuda|cu|hip).*Launch.*Kernel') AS launches,
+        regexp_matches(name, '^(cuda|cu|hip|musa|mu).*Launch.*Kernel') AS launches,
         regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch') AS replays
     FROM read_parquet($slices)
     WHERE regexp_matches(name, 'Capture|capture_|Launch')

@@ -56,7 +56,7 @@ WHERE s.trace_id = $trace_id
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
 _OF_STREAM = re.compile(r"StreamSynchronize|SynchronizeStream|QueueFinish|QueueSynchronize|CommandListHostSynchronize")
 _OF_EVENT = re.compile(r"EventSynchronize|Events?Wait$|(Event|Fence)HostSynchronize")
-_POLL = re.compile(r"^(cuda|cu|hip)(Event|Stream)Query(_|$)")
+_POLL = re.compile(r"^(cuda|cu|hip|musa|mu)(Event|Stream)Query(_|$)")
 _SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")
 # Nsight Systems appends the version of the call.
 _FREE = re.compile(r"^((cuda|hip|musa)Free|cuMemFree)(_v[0-9]+)?$")

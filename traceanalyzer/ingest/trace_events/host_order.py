@@ -27,7 +27,7 @@ _MODULE = "nn.Module: "
 _PYTHON, _MODULE_CODE = ANCESTOR_CATEGORIES.index("python"), ANCESTOR_CATEGORIES.index("module")
 _CALLS = ("runtime", "driver")
 # Other runtimes do run operators.
-_RUNTIME_CALL = re.compile("(?:cuda|cu|hip)[A-Z]")
+_RUNTIME_CALL = re.compile("(?:cuda|cu|hip|musa|mu|cn|cnrt)[A-Z]")
 # Times are rounded. So few calls may be damaged before it is the thread of all of them that is not theirs.
 _ROUNDING_NS = 50_000
 _FEW, _FEW_SHARE = 3, 0.05

@@ -15,7 +15,7 @@ SELECT aspect, position::INTEGER AS position, pattern, value, example
 FROM (
     VALUES
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
-    ('class', 10, '(?i)[nrm]ccl|cncl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
+    ('class', 10, '(?i)[nr]ccl|(^|[^a-z])(mccl|cncl)|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
     -- Kernels that exchange data without NCCL: symmetric memory, FlashInfer, TensorRT-LLM, QuickReduce; then experts.
     ('class', 11, '(?i)multimem_(all|one|two|reduce)|(one|two)_?shot_?all_?reduce|all_?reduce_?(fusion_kernel|prototype)|kuserbuffers_|userbuffers_fp', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
     ('class', 12, '(?i)((deep|hybrid)_ep|\bdpsk::ep)::(\w+::)*\w*(dispatch|combine|notify)|a2a_?(dispatch|combine)|\bEp(Dispatch|Combine)|msccl|nvshmem|rocshmem', 'comm', 'void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*, float*, int*)'),

@@ -93,7 +93,7 @@ numbers AS (
         at_most(TRY_CAST(known."Out msg nelems" AS BIGINT), 274877906944) AS out_elements,
         at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         TRY_CAST(known.Seq AS BIGINT) AS comm_seq,
-        kind = 'kernel' AND regexp_matches(coalesce(name, ''), '[nrm]ccl|cncl|cross_device_reduce', 'i') AS is_comm
+        kind = 'kernel' AND regexp_matches(coalesce(name, ''), '[nr]ccl|(^|[^a-z])(mccl|cncl)|cross_device_reduce', 'i') AS is_comm
     FROM texts
 ),
 typed AS (

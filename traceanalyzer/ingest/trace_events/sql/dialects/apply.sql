@@ -55,7 +55,7 @@ SELECT
         WHEN 'op' THEN recast.is_comm
         WHEN 'kernel'
         THEN coalesce(recast.is_comm, FALSE)
-            OR regexp_matches(coalesce(recast.name, host.name, ''), '[nrm]ccl|cncl|cross_device_reduce', 'i')
+            OR regexp_matches(coalesce(recast.name, host.name, ''), '[nr]ccl|(^|[^a-z])(mccl|cncl)|cross_device_reduce', 'i')
         ELSE FALSE
     END AS is_comm,
     coalesce(recast.name, host.name) AS name,
