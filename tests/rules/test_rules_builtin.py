@@ -33,6 +33,7 @@ NO_COUNTS = {
     "stage_count",
     "trace_count",
     "who",
+    "how",
     "piece_count",
     "process_count",
     "collective_count",

@@ -174,7 +174,7 @@ _WRAPPED = (
     ),
     (
         re.compile(rb"^(?:[0-9a-fA-F]{1,8}\r\n[\[{]|\)\]\}')"),
-        "a server's answer as it was sent, with marks between its parts",
+        "an answer of a server in parts, as the network carries it",
         "download the file again, as a file",
     ),
     (re.compile(rb"^(?:(?:var|let|const) )?[A-Za-z_$][\w.$]* ?[=(] ?[\[{]"), "JSON in the text of a program", _UNWRAP),

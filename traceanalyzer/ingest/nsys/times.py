@@ -22,7 +22,7 @@ _ANY_REPEATED = (
     "SELECT count(*) > count(DISTINCT hash(device, context, stream, start_ns, dur_ns)) FROM read_parquet($ops) "
     f"WHERE {_MAY_REPEAT}"
 )
-# What tells launches apart where each row says of its own; rows of an RPD file get it from calls, by their numbers.
+# The columns by which two rows are of different launches. Rows of an RPD file have them from calls.
 ALIKE = (
     ", correlation, graph_id, graph_node_id, size_bytes, copy_kind, grid_x, grid_y, grid_z, block_x, block_y, block_z"
 )

@@ -193,7 +193,7 @@ def _not_evaluated(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, 
 def _belongs_to(finding: Rule, explanation: Rule, known: Mapping[str, Rule]) -> bool:
     """Return whether an explanation is of a finding or of what it refines.
 
-    A finding of certain rows names their cause itself, and one that fixes nothing has no cause to mend.
+    A finding about given rows says their cause itself. One that fixes nothing needs no cause.
     """
     if finding.removes_claimed or (finding.severity == "low" and not finding.removes):
         return finding.id in explanation.attaches_to
