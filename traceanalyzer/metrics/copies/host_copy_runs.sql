@@ -17,7 +17,7 @@ SELECT
 FROM (
     SELECT
         *,
-        count(*) FILTER (WHERE kind = 'kernel') OVER (
+        count_if(kind = 'kernel') OVER (
             PARTITION BY trace_id, device
             ORDER BY start_ns, op_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW

@@ -15,7 +15,7 @@ WITH copies AS (
             PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes, ops.copy_kind
             ORDER BY ops.start_ns, ops.op_id
         ) AS nth,
-        count(*) FILTER (WHERE ops.copy_kind = 'DtoH') OVER (
+        count_if(ops.copy_kind = 'DtoH') OVER (
             PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes
             ORDER BY ops.start_ns, ops.op_id
         ) AS down_count

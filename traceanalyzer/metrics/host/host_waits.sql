@@ -84,7 +84,7 @@ acting AS (
     WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
 ),
 asked AS (
-    SELECT *, count(*) FILTER (WHERE NOT goes_on) OVER (
+    SELECT *, count_if(NOT goes_on) OVER (
         PARTITION BY trace_id, thread_id ORDER BY start_ns, slice_id ROWS UNBOUNDED PRECEDING
     ) AS series
     FROM acting

@@ -41,7 +41,7 @@ others AS (
     JOIN (
         SELECT trace_id, device, min(start_ns) AS start_ns, sum(dur_ns)::BIGINT AS dur_ns
         FROM (
-            SELECT *, count(*) FILTER (WHERE bucket = 'compute') OVER (PARTITION BY trace_id, device ORDER BY start_ns, row_id) AS stretch
+            SELECT *, count_if(bucket = 'compute') OVER (PARTITION BY trace_id, device ORDER BY start_ns, row_id) AS stretch
             FROM attribution.ledger_rows
             WHERE kept
         )
