@@ -68,12 +68,11 @@ class OpSavings(Mapping[int, int]):
         """Return both; an op that both shorten is shortened by the larger saving."""
         if not len(self) or not len(other):
             return self if len(self) else other
-        op_id = np.union1d(self.op_id, other.op_id)
-        saving_ns = np.zeros(len(op_id), np.int64)
-        for part in (self, other):
-            at = np.searchsorted(op_id, part.op_id)
-            saving_ns[at] = np.maximum(saving_ns[at], part.saving_ns)
-        return OpSavings(op_id, saving_ns)
+        op_id = np.concatenate((self.op_id, other.op_id))
+        order = np.argsort(op_id, kind="stable")  # merges the two, which are sorted
+        op_id, saving_ns = op_id[order], np.concatenate((self.saving_ns, other.saving_ns))[order]
+        firsts = np.flatnonzero(np.append(True, op_id[1:] != op_id[:-1]))
+        return OpSavings(op_id[firsts], np.maximum.reduceat(saving_ns, firsts))
 
     def without(self, other: OpSavings) -> OpSavings:
         """Return the savings of ops that `other` leaves as they are."""
