@@ -191,9 +191,16 @@ def compute_read(
 
 
 def shared_metrics(read: Iterable[str]) -> list[str]:
-    """Return the metrics among names that are there more than once, each after those that it reads."""
+    """Return the metrics that names read more than once, through other metrics too, each after those that it reads.
+
+    A metric that is read more than once reads others once, as it is a table itself.
+    """
     read_by = Counter(read)
-    return [name for name in metrics_in_order() if read_by[name] > 1]
+    in_order = list(metrics_in_order().items())
+    for name, metric in reversed(in_order):
+        for other in metric.reads:
+            read_by[other] += min(read_by[name], 1)
+    return [name for name, _ in in_order if read_by[name] > 1]
 
 
 def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,33 @@ def test_a_metric_reads_relations_and_the_arguments_of_macros_but_not_its_own_qu
     SELECT * FROM steps SEMI JOIN spans ON steps.name IS DISTINCT FROM spans.name JOIN copies USING (name)
     """
     assert sources_in(sql) == ["attribution.steps", "kernel_gaps", "canonical.threads", "copies"]
+
+
+def test_a_metric_that_two_others_read_is_computed_once() -> None:
+    assert "operator_arguments" in metrics_in_order()["memory_rates"].reads
+    alone = engine.shared_metrics(["memory_rates"])
+    both = engine.shared_metrics(["memory_rates", "operator_costs"])
+    assert ("operator_arguments" in alone, "operator_arguments" in both) == (False, True)
+    assert both.index("operator_models") < both.index("operator_arguments")
+    # A table reads others once, however often it is read.
+    assert "memory_rates" in (twice := engine.shared_metrics(["memory_rates"] * 2))
+    assert "operator_arguments" not in twice
+
+
+_COUNTED_WHERE = re.compile(r"count\(\*\)\s+FILTER\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*OVER")
+
+
+def test_no_window_counts_with_a_filter() -> None:
+    """DuckDB 2.0 takes 0.7 s for 46,000 rows of count(*) FILTER (WHERE …) OVER (…), and 0.02 s for count_if(…)."""
+    assert _COUNTED_WHERE.search("count(*) FILTER (WHERE a > (b)) OVER (ORDER BY a)")
+    files = [
+        file
+        for folder in ("traceanalyzer", "rules")
+        for file in Path(folder).rglob("*.*")
+        if file.suffix in (".sql", ".yaml")
+    ]
+    assert len(files) > 200
+    assert [str(file) for file in files if _COUNTED_WHERE.search(file.read_text(encoding="utf-8"))] == []
 
 
 def test_metrics_that_read_attribution_through_others_need_it(tmp_path: Path) -> None:
