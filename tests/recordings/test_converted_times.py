@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import rewritten_trace as rewritten
 from rewritten_trace import Document
 from test_properties import diagnosed, diagnosis_of, fired, numbers, sample
@@ -25,6 +27,49 @@ def test_nanoseconds_for_microseconds_are_named_and_nothing_is_concluded(tmp_pat
     (named,) = [item for item in found["findings"] if item["rule"] == "tq-damaged-times"]
     assert "nanoseconds for microseconds" in named["message"]
     assert named["fixes"][0]["code"].startswith("jq")
+
+
+def without_base(document: Document) -> Document:
+    """Return a trace that does not say from when its times count."""
+    return {key: value for key, value in document.items() if key != "baseTimeNanoseconds"}
+
+
+def from_zero(document: Document) -> Document:
+    """Return a trace whose times count from its first event."""
+    first = min(event["ts"] for event in document["traceEvents"] if event["ph"] == "X")
+    moved = [{**event, "ts": event["ts"] - first} if "ts" in event else event for event in document["traceEvents"]]
+    return {**document, "traceEvents": moved}
+
+
+def of_gpu_alone(document: Document) -> Document:
+    """Return a trace of a profiler that recorded calls and work of the GPU, and no operators."""
+    kinds = {"cpu_op", "python_function", "user_annotation", "gpu_user_annotation"}
+    return {**document, "traceEvents": [event for event in document["traceEvents"] if event.get("cat") not in kinds]}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", ["healthy", "launch_bound", "slow_loader"])
+@pytest.mark.parametrize("change", [without_base, from_zero, of_gpu_alone])
+@pytest.mark.parametrize(("factor", "unit"), [(1_000, "nanoseconds"), (0.001, "milliseconds")])
+def test_another_unit_of_time_is_named_by_what_no_program_shows(
+    name: str, change: Callable[[Document], Document], factor: float, unit: str, tmp_path: Path
+) -> None:
+    document = change(without_base(sample(name)))
+    found = diagnosis_of(in_unit(document, factor), tmp_path / "converted")
+    (named,) = [item for item in found["findings"] if item["rule"] == "tq-damaged-times"]
+    assert (named["severity"], "cannot be judged" in found["verdict"]["sentence"]) == ("blocker", True)
+    assert f"as where a converter wrote {unit} for microseconds" in named["message"]
+    plain = diagnosis_of(document, tmp_path / "plain")
+    assert "tq-damaged-times" not in {item["rule"] for item in plain["findings"]}
+
+
+def test_nanoseconds_since_the_epoch_are_not_called_a_trace_without_work(tmp_path: Path) -> None:
+    document = without_base(from_zero(sample("slow_loader")))
+    since = [{**event, "ts": 1.767e15 + event["ts"]} if "ts" in event else event for event in document["traceEvents"]]
+    found = diagnosis_of(in_unit({**document, "traceEvents": since}, 1_000), tmp_path / "converted")
+    assert found["verdict"]["sentence"] == "No event of the recording could be read."
+    (blocker,) = [item for item in found["findings"] if item["severity"] == "blocker"]
+    assert "records could not be read, and none could" in blocker["message"]
 
 
 def test_a_table_that_a_spreadsheet_rounded_is_not_called_empty(tmp_path: Path) -> None:

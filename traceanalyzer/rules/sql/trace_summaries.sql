@@ -9,7 +9,8 @@ WITH work AS (
     GROUP BY trace_id
 )
 SELECT
-    traces.trace, traces.format, traces.rank, traces.world_size, traces.event_count,
+    traces.trace, traces.format, traces.rank, traces.world_size,
+    CASE WHEN traces.first_ns IS NULL THEN 0 ELSE traces.event_count END AS event_count, -- of none, a time is known
     coalesce(work.gpu_op_count, 0) AS gpu_op_count,
     traces.truncated, traces.recorder, traces.framework, recordings.rank_id, recordings.recording,
     recordings.recording_count, recordings.is_overlapping,
