@@ -328,7 +328,7 @@ def _duration(dur_ns: float) -> str:
 
 
 # Names come from whoever wrote the trace, and people paste snippets into a shell.
-_PASTED = re.compile(r"[A-Za-z_][\w.]{0,119}")
+_PASTED = re.compile(r"[A-Za-z_][\w.]{0,119}|[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 def with_trace_names(fix: RuleFix, row: Mapping[str, Any] | None, run: str = "") -> RuleFix:

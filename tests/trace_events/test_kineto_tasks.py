@@ -1,0 +1,69 @@
+"""What else a program does beside its steps, and answers that depend on it: each has a true answer that is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import program_findings
+import pytest
+from program_findings import lead_of, words
+from torch_program import A100, TorchProgram
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import judge
+
+pytestmark = pytest.mark.check
+
+GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
+FUSED = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
+)
+
+
+def diagnosed(folder: Path, program: TorchProgram) -> Diagnosis:
+    return program_findings.diagnosed(program.write(folder / "trace.json"))
+
+
+def train(program: TorchProgram, us: float) -> None:
+    """Run a forward and a backward pass and an update that the launching thread is ahead of."""
+    for _ in range(20):
+        program.run("aten::addmm", GEMM, us, 512)
+    for _ in range(40):
+        with program.on(4_500), program.op("autograd::engine::evaluate_function: AddmmBackward0"):
+            program.run("aten::mm", GEMM, us, 512)
+    with program.inside("user_annotation", "Optimizer.step#AdamW.step"):
+        program.run("aten::_fused_adamw_", FUSED, 200, 400)
+
+
+def move(program: TorchProgram, kind: str, size_bytes: int, us: float) -> None:
+    """Copy as tensor.to() does."""
+    with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
+        program.copy(kind, size_bytes, us)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_evaluation_in_one_step_is_named_and_the_others_are_judged(inside: bool, tmp_path: Path) -> None:
+    program = TorchProgram(A100)
+
+    def evaluate() -> None:
+        with program.inside("user_annotation", "evaluate"):
+            for _ in range(30):
+                for _ in range(20):
+                    program.run("aten::linear", GEMM, 100, 512)
+                move(program, "DtoH", 1 << 20, 60)
+                program.host(2_500)
+
+    for step in range(8):
+        with program.step(step):
+            train(program, 100)
+            if step == 4 and inside:
+                evaluate()
+        if step == 4 and not inside:
+            evaluate()
+    diagnosis = diagnosed(tmp_path, program)
+    lead = lead_of(diagnosis)
+    assert lead.rule == "unlike-step" and not lead.saving_ns
+    assert "Step 4 takes 144.1 ms, 23.0 times as long as the median step" in lead.message
+    assert "“evaluate”" in lead.message and "computes 99.0 %" in lead.message
+    assert "--step 1-3" in words(lead)
+    assert "no rule explains" not in judge(diagnosis).sentence
