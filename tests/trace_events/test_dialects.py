@@ -235,6 +235,33 @@ def test_rpd2tracing_shows_work_in_processes_of_gpus() -> None:
     assert recorded_by(tables) == ("rocprof", "amd", "chrome")
 
 
+@pytest.mark.parametrize(
+    ("call", "kind", "name", "copy_kind"),
+    [
+        ("hipMemcpyAsync", "memcpy", "Memcpy", None),
+        ("hipMemcpyHtoDAsync", "memcpy", "Memcpy HtoD", "HtoD"),
+        ("cudaMemcpyAsync_v3020", "memcpy", "Memcpy", None),
+        ("hipMemsetAsync", "memset", "Memset", None),
+        ("hipExtModuleLaunchKernel", "kernel", "work without a name", None),
+        (None, "kernel", "work without a name", None),
+    ],
+)
+def test_work_without_a_name_is_what_its_call_says(
+    call: str | None, kind: str, name: str, copy_kind: str | None
+) -> None:
+    """rpd2tracing of rocmProfileData, --style kineto of May 2026, writes copies as kernels with an empty name."""
+    ids = {"device": 0, "stream": 1, "correlation": 5}
+    tables = tables_of(
+        *([drawn(40, 40, call, 1000, 5, cat="cuda_runtime", args={"correlation": 5})] if call else []),
+        drawn(40, 40, "hipLaunchKernel", 1006, 5, cat="cuda_runtime", args={"correlation": 6}),
+        drawn(0, 1, "", 1010, 7, cat="kernel", args=ids),
+        drawn(0, 1, "gemm", 1020, 7, cat="kernel", args={**ids, "correlation": 6}),
+    )
+    assert works(tables) == [(kind, name, 0, 7_000, call), ("kernel", "gemm", 0, 7_000, "hipLaunchKernel")]
+    assert [op["copy_kind"] for op in tables["gpu_ops"]] == [copy_kind, None]
+    assert [(row["defect"], row["defect_count"]) for row in tables["defects"]] == [("nameless-work", 1)]
+
+
 # Ascend -------------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ from traceanalyzer.ingest.trace_events.devices import (
     leave_out_far_marks,
     leave_out_lost_devices,
     leave_out_repeated_records,
+    name_nameless_work,
     whole_number,
 )
 from traceanalyzer.ingest.trace_events.facts import (
@@ -265,7 +266,9 @@ class Assembler:
         """Correct the times of devices; return whether any were wrong."""
         self._all_in_order = in_order or devices_run_in_order(self._parts.document.metadata)
         self._read_devices()
-        if repeated := leave_out_repeated_records(self._database, self._stage, self._losses):
+        named = name_nameless_work(self._database, self._stage, self._losses)
+        repeated = leave_out_repeated_records(self._database, self._stage, self._losses)
+        if named or repeated:
             self._read_devices()
         corrected = check_times_of_devices(self._database, self._stage, self._losses)
         self._database.execute("DROP TABLE device_work; DROP TABLE device_waits")
@@ -385,11 +388,9 @@ class Assembler:
 
 
 _TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
-_FRAME_NUMBERS = ("frame_id", "caller_id", "lost_values")
+_NUMBERS = "event_id start_ns dur_ns correlation external_id sequence forward_thread frame_id caller_id lost_values"
 _BEGIN_END_SCHEMA = pa.schema(
-    [pa.field(name, pa.string()) for name in _TEXTS]
-    + [pa.field(name, pa.int64()) for name in (*_NUMBERS, *_FRAME_NUMBERS)]
+    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS.split()]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 

@@ -26,7 +26,7 @@ from traceanalyzer.ingest.device_check import (
     recording_of,
     silence_ns,
 )
-from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, sql
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 # Rows of devices besides their work: annotations drawn on them, synchronisations, the ends of launches.
@@ -218,6 +218,22 @@ def _keep(
         if lost:
             _rewrite(database, path, f"SELECT * FROM read_parquet($path) WHERE {_KEPT}", values)
             yield lost, example
+
+
+def name_nameless_work(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the work of a trace that has no name as what its call says that it is; return whether any had none.
+
+    The table `device_work` is there.
+    """
+    if not database.execute("SELECT 1 FROM device_work WHERE coalesce(name, '') = '' LIMIT 1").fetchall():
+        return False
+    database.execute(sql("nameless_work"))
+    (count, example), *_ = database.execute("SELECT count(*), min(work_name) FROM nameless_work").fetchall()
+    for path in _files(stage, "gpu"):
+        _rewrite(database, path, sql("named_work"))
+    database.execute("DROP TABLE nameless_work")
+    losses.add("nameless-work", None, f"read as {example}", count)
+    return True
 
 
 def check_times_of_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:

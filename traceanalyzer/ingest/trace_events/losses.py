@@ -93,6 +93,11 @@ KINDS = {
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "nameless-work": Kind(
+        "note",
+        "GPU work has no name; where the call that launched it copies or fills memory, it is read as that, else as a "
+        "kernel that nothing is known of",
+    ),
     "overlong-call": Kind(
         "repair",
         "a call of the runtime is recorded as running when its thread had gone on: its duration is damaged, and "
