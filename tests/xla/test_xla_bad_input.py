@@ -214,6 +214,33 @@ def test_events_that_end_soon_after_the_recording_was_stopped_are_kept(tmp_path:
     assert not tables["defects"]
 
 
+def shifted_work(shift_us: int, drift: float = 0) -> bytes:
+    """Return a profile in which each of 40 calls launches work that a device starts 9 µs later, by its own clock."""
+    calls = [(n * 100 * US, 5 * US, "cuLaunchKernel", {"correlation_id": n + 1}) for n in range(40)]
+    at = [(shift_us + 9 + int(n * 100 * (1 + drift))) * US for n in range(40)]
+    work = [(start, 30 * US, "gemm", {"correlation_id": n + 1}) for n, start in enumerate(at)]
+    stream = PlaneMaker("/device:GPU:0").line(1, "Stream #1", work, 10**8)
+    return space(stream, PlaneMaker("/host:CPU").line(9, "python", calls, 10**8))
+
+
+@pytest.mark.parametrize("shift_us", [25_000, -25_000, 2_000, -400])
+def test_the_clock_of_a_device_that_is_apart_is_moved_by_what_its_launches_prove(shift_us: int, tmp_path: Path) -> None:
+    tables = read(shifted_work(shift_us), tmp_path)
+    starts = sorted(op["start_ns"] for op in tables["gpu_ops"])
+    calls = sorted(row["start_ns"] for row in tables["host_slices"])
+    assert {start - call for start, call in zip(starts, calls, strict=True)} == {5_000}
+    assert [row["defect"] for row in tables["defects"]] == ["clock-shifted"]
+
+
+def test_a_clock_of_another_rate_is_named(tmp_path: Path) -> None:
+    assert [row["defect"] for row in read(shifted_work(0, 0.02), tmp_path)["defects"]] == ["clocks-contradict"]
+
+
+@pytest.mark.parametrize("shift_us", [0, 40, 900])
+def test_work_that_starts_soon_after_its_launch_proves_no_clock(shift_us: int, tmp_path: Path) -> None:
+    assert not read(shifted_work(shift_us), tmp_path)["defects"]
+
+
 def test_lines_whose_clock_is_not_that_of_the_recording_keep_their_events(tmp_path: Path) -> None:
     late: list[tuple[int, int, str, dict[str, Any]]] = [(DAY_PS + n * US, US, "work", {}) for n in range(20)]
     gpu, host = PlaneMaker("/device:GPU:0").line(1, "Stream #1", late), PlaneMaker("/host:CPU")

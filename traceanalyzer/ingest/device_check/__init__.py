@@ -93,7 +93,8 @@ _OUTLIERS = 3
 # No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
 _LAUNCH_NS, _RETURN_NS = 5_000, 4_000
 # A device that was idle for so long starts what it gets within a millisecond, and always as soon.
-_IDLE_NS, _SLOW_LAUNCH_NS, _LEAST_LAUNCHES = 10_000, 1_000_000, 12
+SLOW_LAUNCH_NS = 1_000_000
+_IDLE_NS, _LEAST_LAUNCHES = 10_000, 12
 # If clocks drift, the delays of its launches lie so well on a line that rises by no more than that. Queues grow faster.
 _DRIFT_FIT, _MOST_DRIFT = 0.99, 0.1
 # Nothing is queued for so long.
@@ -226,18 +227,18 @@ CORRECTED = (
 )
 
 
-def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
+def check_device_records(database: duckdb.DuckDBPyConnection, *, launched_in_order: bool = True) -> Findings:
     """Return what is wrong with the records of the views `device_work` and `device_waits`.
 
     `device_work` has a row an operation: op_id, device, stream, lane (whose operations run in order), name, size_bytes,
     start_ns, end_ns, is_ordered (it starts after what is ahead of it in its lane), is_read_back (its call returns after
     it), correlation (an id that counts launches), and call_start_ns and call_end_ns of its launch. `device_waits` has a
     row a call that returns after work on a stream, or on all of a device (NULL), that was launched before: device,
-    stream, start_ns, end_ns.
+    stream, start_ns, end_ns. Work that several threads launch is not `launched_in_order`: no launch proves a start.
     """
     defects: dict[str, tuple[int, str]] = {}
     _bound_work(database)
-    starts_ns = _starts_in_order(database, defects)
+    starts_ns = _starts_in_order(database, defects) if launched_in_order else {}
     _find_overruns(database, clocks_agree=False)
     shifts, apart, contradicted = _clocks(database)
     if apart:
@@ -358,7 +359,7 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
             least_ns = int(next((late_ns for late_ns in call_delays_ns if late_ns <= most_ns), least_ns))
             is_narrow = most_ns - least_ns <= CLOCK_NS  # then the bound by launches is the better one
             shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
-        elif least_ns is None and most_ns > _SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
+        elif least_ns is None and most_ns > SLOW_LAUNCH_NS and _is_launch_delay(database, device, most_ns):
             shifts[device] = most_ns - _LAUNCH_NS
         elif least_ns is None and most_ns > _NEVER_QUEUED_NS:
             shifts[device] = most_ns
@@ -368,7 +369,7 @@ def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, i
 def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns: int) -> bool:
     """Tell whether an idle device starts what is launched no sooner, and mostly no later: its clock is ahead."""
     count, usual_ns, returned_ns, *_ = _idle_launches(database, device)
-    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= CLOCK_NS and returned_ns > _SLOW_LAUNCH_NS)
+    return bool(count >= _LEAST_LAUNCHES and usual_ns - delay_ns <= CLOCK_NS and returned_ns > SLOW_LAUNCH_NS)
 
 
 def _drift(database: duckdb.DuckDBPyConnection, device: int) -> float | None:

@@ -11,8 +11,8 @@ from traceanalyzer.ingest.device_check import CORRECTED, SLOT_NS, Slot, check_de
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.reading import sql
 
-_WITHOUT_HOST = """
-UPDATE device_work SET call_start_ns = NULL, call_end_ns = NULL;
+_WITHOUT_WAITS = """
+UPDATE device_work SET is_read_back = FALSE;
 CREATE OR REPLACE TEMP TABLE device_waits (device INTEGER, stream BIGINT, start_ns BIGINT, end_ns BIGINT)
 """
 
@@ -37,16 +37,16 @@ def check_times_of_devices(
 ) -> None:
     """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished.
 
-    `waits` names the query for the calls that wait for the device; None: the host's times tell nothing about it.
+    `waits` names the query for the calls that wait for the device; None: no call waits, and several threads launch.
     """
     paths = {"ops": str(operations), "slices": str(slices)}
     _leave_out_far_work(database, operations, defects)
     database.execute(sql("device_work"), paths)
     if waits is None:
-        database.execute(_WITHOUT_HOST)
+        database.execute(_WITHOUT_WAITS)
     else:
         database.execute(sql(waits), {"slices": paths["slices"]})
-    found = check_device_records(database)
+    found = check_device_records(database, launched_in_order=waits is not None)
     database.execute("DROP TABLE device_work; DROP TABLE device_waits")
     for defect, (count, example) in found.defects.items():
         defects.add(defect, count, example)

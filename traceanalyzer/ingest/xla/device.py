@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.device_check import ROUNDING_NS
+from traceanalyzer.ingest.device_check import CLOCK_NS, ROUNDING_NS, SLOW_LAUNCH_NS
 from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import naming, tpu
@@ -46,6 +46,18 @@ class DeviceFacts:
     has_overlaps: bool = False  # work of a stream that lasts into the next one of it
     vendor: str | None = None
     has_memory: bool = False  # the driver's allocations
+    # Of each device, when calls began and by how much later what they launched.
+    launches: dict[int, list[tuple[Int, Int]]] = field(default_factory=dict)
+
+    def clocks_may_differ(self) -> bool:
+        """Tell whether a device starts work before its launch, always late, or sooner in one half of the recording."""
+        for pieces in self.launches.values():
+            called, delays = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+            is_early = called < (int(called.min()) + int(called.max()) + 1) // 2
+            sides = [int(delays[side].min()) for side in (is_early, ~is_early) if side.any()]
+            if not -CLOCK_NS <= min(sides) <= SLOW_LAUNCH_NS or max(sides) - min(sides) > CLOCK_NS // 4:
+                return True
+        return False
 
 
 def is_derived(line: LineHead) -> bool:
@@ -199,6 +211,9 @@ class DeviceWriter:
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
+        called = launches.column("start_ns", at)[at != NONE]
+        if len(called):
+            self.facts.launches.setdefault(device, []).append((called, starts[at != NONE] - called))
         order = np.argsort(starts, kind="stable")
         self.facts.has_overlaps |= bool(((starts + lengths)[order][:-1] > starts[order][1:] + ROUNDING_NS).any())
 

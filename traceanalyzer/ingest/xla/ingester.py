@@ -125,11 +125,11 @@ class XlaTrace:
         self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
 
     def _check_devices(self, device: DeviceWriter) -> None:
-        """Correct durations of work that runs over what is behind it on its stream.
+        """Correct the clocks of devices, and durations of work that runs over what is behind it on its stream.
 
         Launches of XLA come from several threads, so that their order proves no start.
         """
-        if not device.facts.has_overlaps:
+        if not device.facts.has_overlaps and not device.facts.clocks_may_differ():
             return
         ops, slices = self._sink.path("gpu_ops"), self._sink.path("host_slices")
         with duckdb.connect() as connection:
