@@ -529,6 +529,39 @@ TESTED_WITH_THEIR_METRIC = {
 }
 
 
+def test_others_compute_for_as_long_as_their_rows_meet_a_row(macros: duckdb.DuckDBPyConnection) -> None:
+    rows = [
+        (0, 0, 0, 0, 10, "compute"),
+        (0, 0, 1, 10, 10, "host.sync"),
+        (0, 0, 2, 20, 10, "compute"),
+        (0, 1, 0, 0, 8, "dev.unresolved"),
+        (0, 1, 1, 8, 10, "compute"),
+        (0, 1, 2, 18, 4, "host.op"),
+        (0, 1, 3, 22, 8, "compute"),
+        (1, 0, 0, 0, 10, "compute"),  # the only device of its trace
+    ]
+    columns = "trace_id INTEGER, device INTEGER, row_id BIGINT, start_ns BIGINT, dur_ns BIGINT, bucket VARCHAR"
+    macros.execute(f"CREATE OR REPLACE TEMP TABLE pieces ({columns}, kept BOOLEAN DEFAULT TRUE)")
+    for row in rows:
+        macros.execute(
+            "INSERT INTO pieces (trace_id, device, row_id, start_ns, dur_ns, bucket) VALUES (?, ?, ?, ?, ?, ?)", row
+        )
+    found = macros.execute("SELECT device, row_id, others_ns FROM others_computing('pieces') ORDER BY ALL").fetchall()
+    computing = {
+        device: {
+            at
+            for _, other, _, start, dur, bucket in rows[:7]
+            if other != device and bucket == "compute"
+            for at in range(start, start + dur)
+        }
+        for device in (0, 1)
+    }
+    assert found == [
+        (device, row_id, len(computing[device] & set(range(start, start + dur))))
+        for _, device, row_id, start, dur, _ in rows[:7]
+    ]
+
+
 def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
     macros = (root / "traceanalyzer" / "macros").glob("*.sql")

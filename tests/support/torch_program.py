@@ -71,6 +71,7 @@ class TorchProgram:
         self.now_us = 1_000.0
         self.events: list[dict[str, Any]] = []
         self.device = 0 if rank is None else rank
+        self._used = {self.device}
         self._free: dict[int, float] = {}
         self._starts: list[float] = []
         self._number = 0
@@ -198,6 +199,21 @@ class TorchProgram:
         words = text.format("Pinned" if pinned else "Pageable")
         self._device("gpu_memcpy", f"Memcpy {short} ({words})", start_us, us, number, 7, **rate)
 
+    def to_device(self, other: int, size_bytes: int, us: float) -> None:
+        """Go on on another device: tensor.to(f"cuda:{other}"), and streams of both wait for each other."""
+        source, target = (device * 100 + 7 for device in (self.device, other))
+        with self.op("aten::to"), self.op("aten::_to_copy"), self.op("aten::copy_"):
+            self.after(source, target)
+            number = self.call("cudaMemcpyPeerAsync", 6)
+            self._flow("s", number)
+            start_us = max(self.now_us + _LATENCY_US, self._free.get(source, 0) + _GAP_US)
+            self._free[source] = start_us + us
+            name = "Memcpy PtoP (Device -> Device)"
+            self._device("gpu_memcpy", name, start_us, us, number, source, bytes=size_bytes)
+            self.after(target, source)
+        self.device = other
+        self._used.add(other)
+
     def item(self) -> None:
         """Read one value: tensor.item()."""
         with self.op("aten::item"), self.op("aten::_local_scalar_dense"):
@@ -285,7 +301,6 @@ class TorchProgram:
         """Return the whole trace as the profiler writes it."""
         gpu = self.gpu
         properties = {
-            "id": self.device,
             "name": gpu.name,
             "totalGlobalMem": gpu.memory_gib << 30,
             "computeMajor": gpu.major,
@@ -308,16 +323,22 @@ class TorchProgram:
         names = [
             {"name": "process_name", "ph": "M", "ts": 0, "pid": 4_400, "tid": 0, "args": {"name": "python"}},
             {"name": "process_labels", "ph": "M", "ts": 0, "pid": 4_400, "tid": 0, "args": {"labels": "CPU"}},
-            {"name": "process_name", "ph": "M", "ts": 0, "pid": self.device, "tid": 0, "args": {"name": "python"}},
-            {"name": "process_labels", "ph": "M", "ts": 0, "pid": self.device, "tid": 0, "args": {"labels": "GPU 0"}},
         ]
+        for device in sorted(self._used):
+            where = {"ph": "M", "ts": 0, "pid": device, "tid": 0}
+            names.append({"name": "process_name", **where, "args": {"name": "python"}})
+            names.append({"name": "process_labels", **where, "args": {"labels": "GPU 0"}})
         end_us = max(event["ts"] + event.get("dur", 0) for event in self.events)
         span = {"ph": "X", "cat": "Trace", "ts": 900.0, "dur": round(end_us - 900, 3), "pid": "Spans"}
         span |= {"tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {"Op count": 0}}
         last = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": round(end_us + 50, 3)}
         return {
             "schemaVersion": 1,
-            **({"deviceProperties": [properties]} if gpu.vendor != "intel" else {}),
+            **(
+                {"deviceProperties": [{"id": device, **properties} for device in sorted(self._used)]}
+                if gpu.vendor != "intel"
+                else {}
+            ),
             **run,
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": _BASE_NS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import program_findings
@@ -67,3 +68,77 @@ def test_an_evaluation_in_one_step_is_named_and_the_others_are_judged(inside: bo
     assert "“evaluate”" in lead.message and "computes 99.0 %" in lead.message
     assert "--step 1-3" in words(lead)
     assert "no rule explains" not in judge(diagnosis).sentence
+
+
+def scaling_gradients() -> TorchProgram:
+    """GradScaler reads in each step whether a gradient overflowed."""
+    program = TorchProgram(A100)
+    for step in range(8):
+        with program.step(step):
+            train(program, 40)
+            program.run("aten::_amp_foreach_non_finite_check_and_unscale_", FUSED, 20, 400)
+            program.item()
+            program.host(200)
+            program.run("aten::_fused_adamw_", FUSED, 200, 400)
+            program.run("aten::_amp_update_scale_", "at::native::amp_update_scale_cuda_kernel(float*, int*)", 2, 1, 1)
+    return program
+
+
+def test_a_scaler_of_gradients_is_named_where_it_waits(tmp_path: Path) -> None:
+    lead = lead_of(diagnosed(tmp_path, scaling_gradients()))
+    assert lead.rule == "sync-in-step"
+    assert "GradScaler.step reads" in lead.fixes[0].text and "bfloat16" in words(lead)
+    assert "total.item()" not in words(lead)
+
+
+def generating_on_two_devices() -> TorchProgram:
+    """The first half of the layers lies on one GPU, the second on the other: device_map="auto"."""
+    program = TorchProgram(A100)
+    for _ in range(20):
+        for _ in range(16):
+            program.run("aten::linear", GEMM, 150, 512)
+        program.to_device(1, 8 << 20, 20)
+        for _ in range(16):
+            program.run("aten::linear", GEMM, 150, 512, stream=107)
+        program.to_device(0, 8, 2)
+        program.item()
+        program.host(30)
+    return program
+
+
+def training_on_two_devices() -> TorchProgram:
+    """Both halves of a model on a device of their own: forward on one and the other, backward on them in turn."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            for _ in range(16):
+                program.run("aten::addmm", GEMM, 150, 512)
+            program.to_device(1, 8 << 20, 20)
+            for _ in range(16):
+                program.run("aten::addmm", GEMM, 150, 512, stream=107)
+            for _ in range(32):
+                with program.on(4_501), program.op("autograd::engine::evaluate_function: AddmmBackward0"):
+                    program.run("aten::mm", GEMM, 150, 512, stream=107)
+            with program.on(4_501), program.op("autograd::engine::evaluate_function: ToCopyBackward0"):
+                program.to_device(0, 8 << 20, 20)
+            for _ in range(32):
+                with program.on(4_500), program.op("autograd::engine::evaluate_function: AddmmBackward0"):
+                    program.run("aten::mm", GEMM, 150, 512)
+            with program.inside("user_annotation", "Optimizer.step#AdamW.step"):
+                program.run("aten::_fused_adamw_", FUSED, 100, 400)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("program", "fix"), [(generating_on_two_devices, "tp_plan"), (training_on_two_devices, "fully_shard")]
+)
+def test_devices_of_a_process_that_work_in_turn_are_named(
+    program: Callable[[], TorchProgram], fix: str, tmp_path: Path
+) -> None:
+    diagnosis = diagnosed(tmp_path, program())
+    lead = lead_of(diagnosis)
+    assert lead.rule == "devices-in-turn" and not lead.saving_ns
+    assert fix in words(lead)
+    assert not {"queued-but-idle", "small-sync-copies", "sync-in-step"} & {one.rule for one in diagnosis.findings}
+    owned = sum(ns for _, ns in diagnosis.not_explained)
+    assert owned < 0.05 * sum(ledger.window_ns for ledger in diagnosis.ledgers)

@@ -57,7 +57,7 @@ TAIL = "edge.tail"
 NOT_RECORDED = "edge.not_recorded"
 
 # Buckets that a rule may explain; without the cause in them no op would run earlier.
-EXPLAINED = CAUSES | {NO_LAUNCH, TAIL}
+EXPLAINED = CAUSES | {NO_LAUNCH, TAIL, UNRESOLVED}
 
 
 NO_ROW = -1

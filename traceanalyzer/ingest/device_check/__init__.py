@@ -374,7 +374,7 @@ def _is_launch_delay(database: duckdb.DuckDBPyConnection, device: int, delay_ns:
 
 def _drift(database: duckdb.DuckDBPyConnection, device: int) -> float | None:
     """Return by which share of the time a device's clock runs faster than the host's; None: it does not."""
-    count, _, _, share, drifted_ns, fit = _idle_launches(database, device)
+    *_, count, share, drifted_ns, fit = _idle_launches(database, device)
     is_line = count >= _LEAST_LAUNCHES and (fit or 0) >= _DRIFT_FIT
     return share if is_line and abs(drifted_ns) > CLOCK_NS // 2 and abs(share) <= _MOST_DRIFT else None
 

@@ -4,6 +4,6 @@ SELECT
     confidence
 FROM ledger_rows
 WHERE kept
-  -- The tail has no cause, and may have an explanation.
+  -- The tail and waits of an unknown cause may have an explanation.
   AND coalesce(cause, bucket) IN (SELECT unnest($causes::VARCHAR[]))
   AND TRUE /* where */
