@@ -470,6 +470,40 @@ CASES = [
         ("name", "category"),
         [("generate", "annotation"), ("hipMalloc", "runtime"), *[("hipLaunchKernel", "runtime")] * 2],
     ),
+    Case(
+        "4",
+        "schema 3 says which ranges are operators of PyTorch",
+        changed_rpd(
+            "ALTER TABLE rocpd_api ADD COLUMN category_id INTEGER",
+            "INSERT INTO rocpd_string VALUES (20, 'backward_function'), (21, 'MmBackward0')",
+            "INSERT INTO rocpd_api VALUES (9, 7, 7, 700, 1200, 21, 2, 20)",
+        ),
+        "host_slices",
+        ("name", "category"),
+        [("MmBackward0", "cpu_op"), ("hipMalloc", "runtime"), *[("hipLaunchKernel", "runtime")] * 2],
+    ),
+    Case(
+        "4",
+        "work of NVIDIA's GPUs has its stream in the sequence, and copies their direction at the call",
+        changed_rpd(
+            "UPDATE rocpd_string SET string = 'cudaMemcpyAsync_v3020' WHERE id = 1",
+            "INSERT INTO rocpd_string VALUES (20, 'Memcpy')",
+            "UPDATE rocpd_op SET queueId = 1, sequenceId = 13, opType_id = 20, description_id = 2 WHERE id = 1",
+            "CREATE TABLE rocpd_copyapi (api_ptr_id INTEGER PRIMARY KEY, size INTEGER, kind INTEGER)",
+            "INSERT INTO rocpd_copyapi VALUES (1, 4096, 2)",
+        ),
+        "gpu_ops",
+        ("name", "kind", "copy_kind", "stream", "size_bytes"),
+        [("gemm", "kernel", None, 0, None), ("Memcpy", "memcpy", "DtoH", 13, 4096)],
+    ),
+    Case(
+        "4",
+        "calls of CUDA are calls, and the device is NVIDIA's",
+        changed_rpd("UPDATE rocpd_string SET string = 'cudaLaunchKernel_v7000' WHERE id = 1"),
+        "devices",
+        ("device", "vendor"),
+        [(0, "nvidia"), (1, "nvidia")],
+    ),
     *(
         Case(
             "4",

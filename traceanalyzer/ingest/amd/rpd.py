@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.recording import (
     COPY_PREFIX,
@@ -40,8 +41,8 @@ TABLES = (
     table_of("string", "rocpd_string", "id! string:text!"),
     table_of("ustring", "rocpd_ustring", "id! string:text!"),
     table_of("metadata", "rocpd_metadata", "tag:text! value:text"),
-    table_of("api", "rocpd_api", "id! pid tid start! end! apiName_id args_id"),
-    table_of("op", "rocpd_op", "id! gpuId queueId start! end! description_id opType_id"),
+    table_of("api", "rocpd_api", "id! pid tid start! end! apiName_id args_id category_id"),
+    table_of("op", "rocpd_op", "id! gpuId queueId sequenceId start! end! description_id opType_id"),
     table_of("link", "rocpd_api_ops", "api_id! op_id!"),
     table_of(
         "launch",
@@ -49,12 +50,16 @@ TABLES = (
         "api_ptr_id! groups_x|gridX groups_y|gridY groups_z|gridZ block_x|workgroupX block_y|workgroupY "
         "block_z|workgroupZ lds|groupSegmentSize scratch|privateSegmentSize",
     ),
-    table_of("moved", "rocpd_copyapi", "api_ptr_id! size"),
+    table_of("moved", "rocpd_copyapi", "api_ptr_id! size kind"),
     table_of("monitor", "rocpd_monitor", "start! deviceType:text deviceId monitorType:text value:text"),
 )
 _OF_EVENTS = ("api", "op", "monitor")
 # What a recording always has.
 _WANTED = ("string", "api", "op", "link")
+# On NVIDIA's GPUs the recorder writes the context as the queue, and the stream as the number in the sequence.
+_CUDA = pc.MatchSubstringOptions(r"^cuda[A-Z]\w*_v\d+$")
+# cudaMemcpyKind, which is hipMemcpyKind.
+_DIRECTIONS = ("HOST_TO_HOST", "HOST_TO_DEVICE", "DEVICE_TO_HOST", "DEVICE_TO_DEVICE")
 _COPIES = {
     "CopyHostToDevice": "HOST_TO_DEVICE",
     "CopyDeviceToHost": "DEVICE_TO_HOST",
@@ -70,7 +75,11 @@ _KINDS = (
     ("driver", "rocpd_api"),
     ("overhead", "rocpd_api"),
     ("annotation", "rocpd_api"),
+    ("cpu_op", "rocpd_api"),
 )
+# What schema 3 calls operators of PyTorch.
+_OPERATORS = pa.array(["function", "backward_function"])
+_ALLOCATING = ("hipMalloc", "hipFree", "cudaMalloc", "cudaFree")
 _ALLOCATION = re.compile(r"ptr\s*=\s*0x([0-9a-fA-F]+)(?:\s*\|\s*size\s*=\s*0x([0-9a-fA-F]+))?")
 
 
@@ -113,7 +122,6 @@ class RpdRecording:
         self._first_ids, self.row_count = self._number_rows()
         facts = {row["tag"]: row["value"] for row in self._rows("metadata")}
         version = facts.get("schema_version") or "unknown"
-        self.identity = Identity("rpd", f"rocmProfileData, schema {version}", pid, None)
         self.folder = f"pid{pid}" if many else "0"
         self.metadata: Mapping[str, object] = {
             "rpd.schema_version": version,
@@ -121,6 +129,9 @@ class RpdRecording:
         }
         self.devices: Sequence[Mapping[str, object]] = []
         self._strings = self._read_strings("string")
+        self._is_cuda = bool(flags(pc.call_function("match_substring_regex", [self._strings[1]], _CUDA)).any())
+        vendor = "nvidia" if self._is_cuda else "amd"
+        self.identity = Identity("rpd", f"rocmProfileData, schema {version}", pid, None, vendor=vendor)
         # Since schema 3 arguments have a table of their own.
         self._arguments = self._read_strings("ustring") if self._has("ustring") else self._strings
         self._names = NameCodes()
@@ -182,6 +193,8 @@ class RpdRecording:
         distinct: list[str] = [name or "" for name in names.dictionary.to_pylist()] or [""]
         place = names.indices.fill_null(0).to_numpy(zero_copy_only=False)
         kind = np.array([_kind_of(name) for name in distinct], np.int64)[place]
+        categories = _texts(self._strings, batch.column("category_id"))
+        kind[flags(pc.call_function("is_in", [categories], pc.SetLookupOptions(_OPERATORS)))] = 5
         code = np.array([self._names.code(name) for name in distinct], np.int64)[place]
         self.defects.add("missing-string", names.null_count, "of a call")
         is_marker = kind == 0
@@ -203,11 +216,11 @@ class RpdRecording:
 
     def _note_allocations(self, batch: pa.RecordBatch, names: Any, said: Column) -> None:
         """Keep what calls that allocate and free memory say about it."""
-        for at in [at for at, name in enumerate(names) if name.startswith(("hipMalloc", "hipFree"))]:
+        for at in [at for at, name in enumerate(names) if name.startswith(_ALLOCATING)]:
             found = _ALLOCATION.search(said[at].as_py() or "")
             if found is None:
                 continue
-            is_free = names[at].startswith("hipFree")
+            is_free = "Free" in names[at]
             self._allocations.append(
                 {
                     "event_id": batch.column("event_id")[at].as_py(),
@@ -239,7 +252,7 @@ class RpdRecording:
         own, others = Lookup(self._own_calls), Lookup(self._other_calls)
         launches = self._columns("launch", *(column.name for column in TABLES[6].columns))
         launch_at = Lookup(launches[0])
-        moved = self._columns("moved", "api_ptr_id", "size")
+        moved = self._columns("moved", "api_ptr_id", "size", "kind")
         moved_at = Lookup(moved[0])
         for rows in self._batches("op"):
             api = _at(links[1], link_at.find(rows.column("id")))
@@ -269,8 +282,12 @@ class RpdRecording:
         described = _texts(self._strings, batch.column("description_id"))
         self.defects.add("missing-string", described.null_count, "of GPU work")
         names = [what or kind for what, kind in zip(described.to_pylist(), kinds, strict=True)]
-        is_copy = np.array([kind.startswith(("Copy", COPY_PREFIX)) for kind in kinds], np.bool_)
-        is_fill = np.array([kind.startswith("Fill") for kind in kinds], np.bool_)
+        is_copy = np.array([kind.startswith(("Copy", COPY_PREFIX, "Memcpy")) for kind in kinds], np.bool_)
+        is_fill = np.array([kind.startswith(("Fill", "Memset")) for kind in kinds], np.bool_)
+        moved_at = np.where(is_copy, moved[0].find(api), NONE)
+        asked = [_DIRECTIONS[kind] if 0 <= kind < 4 else None for kind in _at(moved[1][2], moved_at).tolist()]
+        said = [_COPIES.get(kind, kind) for kind in kinds]
+        copies = [way if kind == "Memcpy" else kind for way, kind in zip(asked, said, strict=True)]
         # Nodes of a graph have no launch of their own.
         at = np.where(is_copy | is_fill | (types.to_numpy(zero_copy_only=False) == "Task"), NONE, launches[0].find(api))
         _, *sides, lds, scratch = (ints(_at(column, at)) for column in launches[1])
@@ -279,7 +296,7 @@ class RpdRecording:
         columns: dict[str, Column] = {
             "op_id": batch.column("event_id"),
             "device": gpus,
-            "stream": batch.column("queueId"),
+            "stream": batch.column("sequenceId" if self._is_cuda else "queueId"),
             "queue": batch.column("queueId"),
             "is_copy": pa.array(is_copy),
             "is_fill": pa.array(is_fill),
@@ -287,8 +304,8 @@ class RpdRecording:
             "start_ns": batch.column("start"),
             "end_ns": batch.column("end"),
             "correlation": ints(api),
-            "size_bytes": ints(_at(moved[1][1], np.where(is_copy, moved[0].find(api), NONE))),
-            "copy_kind": copy_kinds(pa.array([_COPIES.get(kind, kind) for kind in kinds], pa.string())),
+            "size_bytes": ints(_at(moved[1][1], moved_at)),
+            "copy_kind": copy_kinds(pa.array(copies, pa.string())),
             "shared_memory_bytes": lds,
             "scratch_bytes": scratch,
         }
@@ -333,9 +350,9 @@ def _kind_of(name: str) -> int:
     """Return the place among the kinds of calls."""
     if name == _MARKER:
         return 0
-    if name.startswith(("hip", "__hip")):
+    if name.startswith(("hip", "__hip", "cuda")):
         return 1
-    if name.startswith("hsa_"):
+    if name.startswith("hsa_") or re.match("cu[A-Z]", name):
         return 2
     return 3 if _OVERHEAD.search(name) else 4
 
