@@ -138,3 +138,22 @@ def test_a_device_that_only_copies_is_no_device_that_waits(tmp_path: Path) -> No
     diagnosis = diagnose(space(host, gpu(30), other), tmp_path)
     assert [ledger.device for ledger in diagnosis.ledgers] == [0]
     assert "edge.tail" not in dict(diagnosis.not_explained)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_frame_that_is_open_when_the_profiler_stops_ends_with_the_frame_around_it(
+    is_open: bool, tmp_path: Path
+) -> None:
+    stop: Events = [(3 * MS, 2 * MS, "$profiler.py:213 stop_trace", {}), (3 * MS + US, 2 * MS - US, "$builtins f", {})]
+    frames: Events = []
+    for n in range(3):
+        frames.append((n * MS, 400 * US, f"$train.py:3 step{n}", {}))
+        frames.append((n * MS + 10 * US, 5 * MS - n * MS - 10 * US if is_open else 390 * US, "$builtins len", {}))
+        frames.append((n * MS + 450 * US, 100 * US, "$train.py:9 log", {}))
+    host = PlaneMaker("/host:CPU").line(-5, "python", [*frames, *calls(3, 480), *stop])
+    tables = read(space(host, gpu(3)), tmp_path)
+    lengths = {row["name"]: row["dur_ns"] for row in tables["host_slices"] if row["category"] == "python"}
+    assert lengths["$builtins len"] == 390_000
+    assert (lengths["$profiler.py:213 stop_trace"], lengths["$builtins f"]) == (2_000_000, 1_999_000)
+    names = {row["slice_id"]: row["name"] for row in tables["host_slices"]}
+    assert [names[op["python_id"]] for op in tables["gpu_ops"]] == ["$train.py:9 log"] * 3

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.losses import Losses
 
@@ -177,6 +179,26 @@ class _Frame:
         """End the frame at a time, if it is recorded as running clearly longer."""
         if self.end_ns > time_ns + ROUNDING_NS:
             self.end_ns = max(time_ns, self.start_ns)
+
+
+def end_open_frames(starts: Int, durations: Int) -> Int:
+    """Return the durations of the frames of a thread, which have no ids: those left open end with the frame around them.
+
+    Frames that last until the recording stops are open, unless all that are around them do so, too.
+    """
+    ends = starts + durations
+    order = np.lexsort((-durations, starts))
+    is_open = ends[order] + ROUNDING_NS >= ends.max(initial=0)
+    reached = np.maximum.accumulate(np.where(is_open, -(2**62), ends[order]))
+    if not (is_open & (reached > starts[order])).any():
+        return durations
+    found = FrameEnds()
+    stop_ns = int(ends.max())
+    found.feed((int(at), None, None, None, None, int(starts[at]), int(ends[at]), stop_ns, False) for at in order)
+    ended = found.ended()
+    durations = durations.copy()
+    durations[ended.column("event_id").to_numpy()] = ended.column("dur_ns").to_numpy()
+    return durations
 
 
 class FrameEnds:

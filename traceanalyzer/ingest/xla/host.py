@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import Nester, Slices, ancestor_codes, id_column, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.trace_events.frames import end_open_frames
 from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers, thread_of_steps
@@ -134,6 +135,9 @@ class HostPlaneWriter:
         category = table.category
         has_frames = bool((category == PYTHON).any())
         self.facts.has_stacks |= has_frames
+        if has_frames:
+            frames = category == PYTHON
+            table.dur_ns[frames] = end_open_frames(table.start_ns[frames], table.dur_ns[frames])
         if has_frames or len(table.step_number):
             self._of_program.add(thread_id)
         else:
