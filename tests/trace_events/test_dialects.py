@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from trace_event_tables import Tables, read
+from trace_event_tables import Tables, events, read
 
 from traceanalyzer.ingest.trace_events.facts import RECORDERS, XLA
 
@@ -520,3 +520,21 @@ def test_no_recorder_is_found_in_pytorchs_processes() -> None:
 )
 def test_all_processes_of_xla_are_planes(names: set[str], is_of_xla: bool) -> None:
     assert XLA.is_it(names) is is_of_xla
+
+
+SIDES = ("[4, 2, 1]", "(4,2,1)", "4x2x1", ["4", "2", "1"], {"x": 4, "y": 2, "z": 1})
+NO_SIDES = ("", "[4, 2]", "[4, 2, many]", "4.5,2,1")
+
+
+def test_sides_of_a_launch_in_a_text_are_read_or_counted_as_lost() -> None:
+    said = [{key: written} for written in SIDES for key in ("grid", "grid dim")]
+    said += [{"grid": written} for written in NO_SIDES]
+    args = {"device": 0, "stream": 7, "block": "[256, 1, 1]"}
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 9 * at, "dur": 2, "args": args | own}
+        for at, own in enumerate(said, 1)
+    ]
+    tables = read(events(*map(json.dumps, kernels)))
+    found = [[kernel[f"{side}_{axis}"] for side in ("grid", "block") for axis in "xyz"] for kernel in tables["gpu_ops"]]
+    assert found == [[4, 2, 1, 256, 1, 1]] * 10 + [[None, None, None, 256, 1, 1]] * 4
+    assert tables.defects == {"bad-number": 4}

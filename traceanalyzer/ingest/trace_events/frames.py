@@ -182,7 +182,7 @@ class _Frame:
 
 
 def end_open_frames(starts: Int, durations: Int) -> Int:
-    """Return the durations of the frames of a thread, which have no ids: those left open end with the frame around them.
+    """Return durations of the frames of a thread, which have no ids: those left open end with the frame around them.
 
     Frames that last until the recording stops are open, unless all that are around them do so, too.
     """

@@ -64,11 +64,13 @@ numbers AS (
         *,
         coalesce(
             known.grid, known."grid dim",
+            CASE WHEN contains(args, '"grid') THEN sdk_sides(coalesce(args ->> '$.grid', args ->> '$."grid dim"')) END,
             sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1)),
             sdk_groups(sdk_items, sdk_block)
         ) AS written_grid,
         coalesce(
             known.block, known."block dim",
+            CASE WHEN contains(args, '"block') THEN sdk_sides(coalesce(args ->> '$.block', args ->> '$."block dim"')) END,
             sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
             sdk_block
         ) AS written_block,

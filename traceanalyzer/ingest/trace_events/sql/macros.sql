@@ -115,7 +115,7 @@ CREATE OR REPLACE MACRO rocprof_dur_ns(begins, ends, shown_ns) AS
 CREATE OR REPLACE MACRO sdk_start_ns(args, shown_ns) AS coalesce(TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
 CREATE OR REPLACE MACRO sdk_dur_ns(args, shown_ns) AS
     coalesce(TRY_CAST(args ->> '$.end_ns' AS BIGINT) - TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
--- The three sides of a launch of rocprofv3, which counts the grid in work-items.
+-- The three sides of a launch in a text: those of rocprofv3, which counts the grid in work-items, and lists in quotes.
 CREATE OR REPLACE MACRO sdk_sides(text) AS
     CASE
         WHEN len(regexp_extract_all(text, '\d+')) = 3
