@@ -142,3 +142,17 @@ def test_devices_of_a_process_that_work_in_turn_are_named(
     assert not {"queued-but-idle", "small-sync-copies", "sync-in-step"} & {one.rule for one in diagnosis.findings}
     owned = sum(ns for _, ns in diagnosis.not_explained)
     assert owned < 0.05 * sum(ledger.window_ns for ledger in diagnosis.ledgers)
+
+
+def test_two_pauses_in_one_function_are_named_without_steps(tmp_path: Path) -> None:
+    """Three images are drawn, and each is saved before the next one begins."""
+    program = TorchProgram(A100)
+    for _ in range(3):
+        for _ in range(300):
+            program.run("aten::conv2d", GEMM, 60, 512)
+        move(program, "DtoH", 3 << 20, 400)
+        with program.inside("python_function", "PIL/Image.py(2500): save"):
+            program.host(20_000)
+    lead = lead_of(diagnosed(tmp_path, program))
+    assert lead.rule == "host-stalls" and lead.confidence == "low"
+    assert "pauses 2 times" in lead.message and "PIL/Image.py(2500): save" in lead.message
