@@ -262,6 +262,41 @@ def test_work_without_a_name_is_what_its_call_says(
     assert [(row["defect"], row["defect_count"]) for row in tables["defects"]] == [("nameless-work", 1)]
 
 
+# Proton -------------------------------------------------------------------------------------------------------------
+
+
+def proton(*events: Event) -> Tables:
+    lanes = [(4242, "CPU Thread 4242"), (100_007, "Graph: Stream 7"), (200_007, "GPU Stream 7"), (1_200_000, "GPU")]
+    return tables_of(process(0, "Trace"), *(lane(0, tid, name) for tid, name in lanes), *events)
+
+
+def called(*stack: str) -> dict[str, Any]:
+    return {"call_stack": ["ROOT", *stack]}
+
+
+def test_proton_draws_streams_as_threads_of_one_process() -> None:
+    """Triton's ChromeTraceDump.cpp of 2026: no ids, and no calls of the runtime."""
+    tables = proton(
+        drawn(0, 4242, "layer", 1_000, 90, cat="scope", args=called("layer")),
+        drawn(0, 4242, "loss: <flops, 7>", 1_050, 5, cat="metric", args=called("layer", "loss")),
+        drawn(0, 100_007, "layer", 1_100, 30, cat="scope"),
+        {"ph": "s", "cat": "flow", "name": "launch->kernel", "id": 1, "pid": 0, "tid": 4242, "ts": 1_000},
+        {"ph": "f", "cat": "flow", "name": "launch->kernel", "id": 1, "pid": 0, "tid": 200_007, "ts": 1_100},
+        drawn(0, 200_007, "matmul_kernel", 1_100, 25.5, cat="kernel", args=called("layer", "matmul_kernel")),
+        drawn(0, 1_200_000, "add_kernel", 1_130, 5, cat="kernel", args=called("add_kernel")),
+    )
+    assert works(tables) == [
+        ("kernel", "matmul_kernel", 0, 25_500, None),
+        ("kernel", "add_kernel", 1, 5_000, None),
+    ]
+    assert [op["stream"] for op in sorted(tables["gpu_ops"], key=lambda op: op["start_ns"])] == [7, 0]
+    assert categories(tables) == {"layer": "annotation", "loss: <flops, 7>": "annotation"}
+    assert recorded_by(tables)[0] == "proton"
+    # Another tool's process of this name is none of it.
+    other = proton(drawn(0, 4242, "f", 1_000, 90, cat="function"), drawn(0, 7, "k", 1_000, 90, cat="kernel"))
+    assert recorded_by(other)[0] != "proton"
+
+
 # Ascend -------------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ CREATE TABLE traces (
     trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' or '#rank' appended where a file holds several processes
     path          VARCHAR NOT NULL,  -- the file as found
     format        VARCHAR NOT NULL,  -- kineto, chrome, nsys, xplane, rocpd, rpd, or rocprof (its JSON and CSV)
-    recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof (all of AMD's), torch_npu, unitrace, jax, tensorflow, torch_xla, paddle, or chrome: any other that writes trace-event JSON; NULL: unknown
+    recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof (all of AMD's), torch_npu, unitrace, proton (of Triton), jax, tensorflow, torch_xla, paddle, or chrome: any other that writes trace-event JSON; NULL: unknown
     framework     VARCHAR,           -- what the program is written with, the most specific one that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, onnxruntime, jax, tensorflow, paddle, pytorch, cupy, numba, rapids, julia, llama.cpp, gromacs, openmp, openacc, sycl, hip or cuda; NULL: unknown
     producer      VARCHAR,           -- what wrote the file, as far as it says
     vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia, google, ascend, moore_threads, cambricon; NULL: unknown

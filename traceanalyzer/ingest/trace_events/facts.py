@@ -67,6 +67,7 @@ RECORDERS = (
 
 # Its Perfetto traces as JSON have categories of their own, and need no rewriting.
 ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
+PROTON = Recorder("proton", "proton", None, lambda names: False, framework="pytorch")  # as Triton is for PyTorch
 AUTOGRAD = Recorder("autograd", "kineto", None, lambda names: False, framework="pytorch")  # PyTorch's list of events
 
 
@@ -77,7 +78,10 @@ def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], li
     found = next((recorder for recorder in RECORDERS if recorder.is_it(names)), None)
     if found is not None or not (host := files("host")):
         return found
-    by_unitrace, by_autograd = database.execute(sql("dialects/first_slices"), {"host": host}).fetchall()[0]
+    shown = database.execute(sql("dialects/first_slices"), {"host": host}).fetchall()[0]
+    by_unitrace, by_autograd, by_proton = shown
+    if by_proton and names == {"Trace"}:
+        return PROTON
     return UNITRACE if by_unitrace else AUTOGRAD if by_autograd else None
 
 
