@@ -155,6 +155,8 @@ def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], li
 def _number(param: Param, value: ParamValue) -> float:
     """Return a number; of one without a unit, `50%` is a half. Raises ValueError for what is no number."""
     text = str(value).strip()
+    if isinstance(value, bool):
+        raise ValueError(f"{param.name} is a number")
     if not text.endswith("%"):
         return float(value)
     if param.unit is not None:
