@@ -263,8 +263,11 @@ def test_work_that_runs_over_what_is_behind_it_on_its_stream_counts_as_equal_wor
     assert tables["traces"][0]["last_ns"] - tables["traces"][0]["first_ns"] == 398_000
 
 
-@pytest.mark.parametrize(("times", "at", "expected"), [(10_000, 7, 1), (10_000, 0, 1), (50, 7, 0), (10_000, 35, 0)])
-def test_work_without_launches_that_lasts_as_long_as_many_behind_it_is_damaged(
+@pytest.mark.parametrize(
+    ("times", "at", "expected"),
+    [(10_000, 7, 1), (10_000, 0, 1), (50, 7, 0), (10_000, 35, 1), (10_000, 38, 1), (500, 35, 0), (10_000, 39, 0)],
+)
+def test_work_without_launches_that_lasts_as_long_as_what_is_behind_it_is_damaged(
     times: int, at: int, expected: int, tmp_path: Path
 ) -> None:
     work: list[tuple[int, int, str, dict[str, Any]]] = [

@@ -10,7 +10,8 @@ WITH in_order AS (
         min(CASE WHEN is_ordered THEN start_ns END) OVER after_it AS next_ns,
         min(CASE WHEN is_ordered THEN end_ns END) OVER after_it AS next_end_ns,
         min(call_start_ns) OVER after_it AS later_call_ns,
-        lag(own_end_ns, 10) OVER after_it AS tenth_end_ns
+        lag(own_end_ns, 10) OVER after_it AS tenth_end_ns,
+        max(own_end_ns) OVER after_it AS rest_end_ns
     FROM (
         SELECT
             op_id, device, stream, lane, start_ns, end_ns, call_start_ns, call_end_ns, is_ordered, is_read_back,
@@ -44,7 +45,7 @@ of_streams AS (
 ),
 returns AS (
     SELECT
-        op_id, next_ns, next_end_ns, later_call_ns, tenth_end_ns,
+        op_id, next_ns, next_end_ns, later_call_ns, tenth_end_ns, rest_end_ns,
         least(of_devices.end_ns, of_streams.end_ns, CASE WHEN is_read_back THEN call_end_ns END) AS returned_ns
     FROM in_order AS work
     ASOF LEFT JOIN of_devices ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
@@ -54,7 +55,8 @@ returns AS (
 -- Few columns are sorted, for whole rows take three times as long; and names are longer than all the rest.
 SELECT
     work.op_id, work.device, lane, start_ns, end_ns, call_start_ns, call_end_ns, next_ns, next_end_ns, returned_ns,
-    tenth_end_ns,
+    coalesce(tenth_end_ns, rest_end_ns) AS tenth_end_ns,
+    tenth_end_ns IS NULL AS is_near_end,
     coalesce(later_call_ns < call_start_ns, FALSE) AS is_out_of_order
 FROM device_work AS work
 JOIN returns USING (op_id)

@@ -1,7 +1,8 @@
 -- Records that run into what waits for them, as a table: operations of a stream that outlast a later one, or overlap with
 -- it for longer than clocks err; and those that end after the return of a call that waits for them. Of lanes of which
 -- many do, the order is unknown: there, none is damaged. Where nothing says that later work waits, an operation is damaged
--- that ends after ten later ones of its stream, and lasts $times as long as equal work does.
+-- that ends after ten later ones of its stream, and lasts $times as long as equal work does; or ten times as long again,
+-- and ends after the fewer that are behind it.
 CREATE OR REPLACE TEMP TABLE overruns AS
 WITH bounds AS (
     SELECT
@@ -18,7 +19,7 @@ WITH bounds AS (
     FROM bounded_work
 ),
 beside_many AS (
-    SELECT op_id, work.device, name, size_bytes, bounds.end_ns - bounds.start_ns AS dur_ns
+    SELECT op_id, work.device, name, size_bytes, bounds.end_ns - bounds.start_ns AS dur_ns, is_near_end
     FROM bounds
     JOIN device_work AS work USING (op_id)
     WHERE ordered_end_ns IS NULL AND waited_end_ns IS NULL AND bounds.end_ns > tenth_end_ns + $rounding_ns
@@ -36,7 +37,7 @@ too_long AS (
       ON equal.device = beside_many.device
      AND equal.name = beside_many.name
      AND equal.size_bytes IS NOT DISTINCT FROM beside_many.size_bytes
-    WHERE beside_many.dur_ns > $times * usual_ns
+    WHERE beside_many.dur_ns > $times * usual_ns * if(is_near_end, 10, 1)
 ),
 damaged AS (
     SELECT bounds.*, coalesce(least(ordered_end_ns, waited_end_ns), end_ns) - start_ns AS most_ns
