@@ -24,7 +24,7 @@ from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lo
 HEALTHY_COMPUTE_SHARE = 0.9
 # From this share of kernel time on in kernels that no rule knows, rules could not judge what the device computes.
 UNJUDGED_SHARE = 0.5
-# From this relative difference on, a step as the program marks it and a step on the device are two times.
+# From this relative difference on, a marked step and one on the device are two times.
 DIFFERENT_STEP_SHARE = 0.1
 # Quality findings this severe and worse stand before anything else.
 LIMITS_TRUST = SEVERITIES.index("warning")
@@ -50,7 +50,7 @@ TOO_LITTLE = "tq-too-little-work"
 _BETWEEN_RUNS = "program-waits-for-host"
 # Find that something outside the program sets its pace: this limits the program, whatever fixes save.
 _PACED = frozenset({"paced-program", "waits-for-requests"})
-_WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
+_OF_STEPS = frozenset({"tq-first-calls", "tq-unlike-step"})  # what was recorded, and not what is missing
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     """Say in one sentence what a diagnosis comes to; without a percentage where too little was recorded to judge."""
     verdict = _judge(diagnosis)
     small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == TOO_LITTLE])
-    if small is None or verdict.state in _WITHOUT_WORK:
+    if small is None or verdict.state in ("blocked", "host", "no-gpu"):
         return verdict
     lead = leading_finding(diagnosis)
     now = f" In this recording: {lower_first(lead.title)}." if lead else ""
@@ -157,7 +157,7 @@ def judges_host(diagnosis: Diagnosis) -> bool:
 
 def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
-    unsure = any(_rank(one) >= LIMITS_TRUST and one.rule != "tq-first-calls" for one in quality_findings(diagnosis))
+    unsure = any(_rank(one) >= LIMITS_TRUST and one.rule not in _OF_STEPS for one in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
     timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
     if timed:
