@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.attribution.columns import HOST_CODE
+from traceanalyzer.attribution.host.host_states import NEUTRAL, slice_state
 from traceanalyzer.metrics import case_of
 from traceanalyzer.rules.rule_file.model import format_value
 from traceanalyzer.text.visible import quoted
@@ -642,18 +645,57 @@ def test_a_case_holds_every_pattern_of_its_aspect_in_order(macros: duckdb.DuckDB
     assert case_of(aspect).splitlines() == ["CASE", *lines, "END"]
 
 
+# Each kind of call: its names, and what attribution takes it for. "wait" are the three waits together.
+CALLS = {
+    "launch": ("host.launch_api", "cudaLaunchKernel_v7000 cuLaunchKernelEx hipExtModuleLaunchKernel cnInvokeKernel"),
+    "replay": ("host.launch_api", "cudaGraphLaunch_v10000 hipGraphLaunch muGraphLaunch"),
+    "record": ("host.compile", "cudaGraphInstantiate_v12000 hipStreamBeginCapture cudaStreamEndCapture_v10000"),
+    "copy": ("host.launch_api", "cudaMemcpyAsync hipMemcpyWithStream cuMemcpyHtoDAsync_v2 musaMemcpy"),
+    "fill": ("host.launch_api", "cudaMemsetAsync cuMemsetD8_v2"),
+    "wait for a device": ("host.sync", "cudaDeviceSynchronize cuCtxSynchronize cnrtSyncDevice aclrtSynchronizeDevice"),
+    "wait for a stream": ("host.sync", "hipStreamSynchronize urQueueFinish aclrtSynchronizeStream cnrtQueueSync"),
+    "wait for an event": ("host.sync", "cudaEventSynchronize urEventWait zeEventHostSynchronize cnrtNotifierWait"),
+    "ask": (None, "cudaEventQuery cuStreamQuery hipEventQuery cudaStreamQuery_v3020"),
+    "allocate": ("host.alloc", "cudaMalloc_v3020 hipMallocAsync cuMemCreate hipMemMap urUSMDeviceAlloc cnrtMalloc"),
+    "free": ("host.alloc", "cudaFree cuMemFree_v2 hipMemUnmap cuMemRelease urUSMFree cnrtFree"),
+    "pin": ("host.host_alloc", "cudaHostAlloc cudaMallocHost hipHostMalloc cuMemFreeHost cuMemHostRegister_v2"),
+}
+
+
+def does_call(macros: duckdb.DuckDBPyConnection, name: str, what: str) -> bool:
+    return macros.execute("SELECT calls_to(?, ?)", [name, what]).fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_call_does_one_thing_by_its_name_in_sql_and_in_attribution(
+    macros: duckdb.DuckDBPyConnection, kind: str
+) -> None:
+    state, names = CALLS[kind]
+    kinds = (*CALLS, "wait")
+    for name in names.split():
+        does = {what for what in kinds if does_call(macros, name, what)}
+        assert does == ({kind, "wait"} if kind.startswith("wait") else {kind}), name
+        assert slice_state("runtime", name) == (HOST_CODE[state] if state else NEUTRAL), name
+
+
 @pytest.mark.parametrize(
-    ("name", "does"),
-    [
-        *((name, True) for name in ("cudaEventQuery", "cuStreamQuery", "hipEventQuery", "cudaStreamQuery_v3020")),
-        *(
-            (name, False)
-            for name in ("cudaEventQueryAll", "cudaEventSynchronize", "myEventQuery", "cudaEventRecord", "")
-        ),
-    ],
+    "name", ["cudaEventQueryAll", "cudaEventRecord", "myEventQuery", "cudaFuncGetAttributes", "aten::copy_", ""]
 )
-def test_queries_ask_whether_work_is_done(macros: duckdb.DuckDBPyConnection, name: str, does: bool) -> None:
-    assert macros.execute("SELECT asks_if_done($name)", {"name": name}).fetchall() == [(does,)]
+def test_other_calls_do_none_of_it(macros: duckdb.DuckDBPyConnection, name: str) -> None:
+    assert not any(
+        macros.execute("SELECT calls_to(?, ?)", [name, what]).fetchall() == [(True,)] for what in (*CALLS, "wait")
+    )
+
+
+def test_who_asks_for_calls_names_a_kind_of_them(root: Path) -> None:
+    files = [
+        file
+        for folder in ("traceanalyzer", "rules")
+        for file in (root / folder).rglob("*")
+        if file.suffix in (".sql", ".yaml", ".py")
+    ]
+    asked = {what for file in files for what in re.findall(r"calls_to\([\w.]+, '([^']*)'\)", file.read_text("utf-8"))}
+    assert asked == {*CALLS, "wait"}
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,19 @@ _CODED = ["name", "category", "raw_category"]
 _MOST_WORK_SHARE = 0.1
 _LEAST_CAPTURED_SHARE = 0.9
 # A capture by the calls of CUDA and HIP, or by PyTorch's function where the profiler left those out.
-_BEGINS = r"^(cuda|cu|hip|musa|mu)StreamBeginCapture|torch/cuda/graphs\.py.*: capture_begin$"
-_LAUNCHES_QUERY = f"""
+_BEGINS = r"^\w+StreamBeginCapture|torch/cuda/graphs\.py.*: capture_begin$"
+_LAUNCHES_QUERY = rf"""
 WITH marks AS (
     SELECT
         thread_id,
         start_ns,
         CASE
             WHEN regexp_matches(name, '{_BEGINS}') THEN 1
-            WHEN regexp_matches(name, '^(cuda|cu|hip|musa|mu)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$')
+            WHEN regexp_matches(name, '^\w+StreamEndCapture|torch/cuda/graphs.py.*: capture_end$')
             THEN 0
         END AS opens,
-        regexp_matches(name, '^(cuda|cu|hip|musa|mu).*Launch.*Kernel') AS launches,
-        regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch') AS replays
+        calls_to(name, 'launch') AS launches,
+        calls_to(name, 'replay') AS replays
     FROM read_parquet($slices)
     WHERE regexp_matches(name, 'Capture|capture_|Launch')
 ),
@@ -59,6 +59,11 @@ SELECT
     count(*) FILTER (WHERE replays)
 FROM placed
 """
+
+
+def define_calls(database: duckdb.DuckDBPyConnection) -> None:
+    """Define the macro that says what a call of a device's runtime does, by its name."""
+    database.execute((Path(__file__).parents[1] / "macros" / "calls_to.sql").read_text(encoding="utf-8"))
 
 
 def marks_of(folder: Path) -> dict[str, str]:
@@ -93,6 +98,7 @@ def _is_capture(folder: Path) -> bool:
     if slice_count == 0 or op_count > _MOST_WORK_SHARE * slice_count or not _names_any(slices, _BEGINS):
         return False
     with duckdb.connect() as connection:
+        define_calls(connection)
         rows: list[tuple[Any, ...]] = connection.execute(_LAUNCHES_QUERY, {"slices": str(slices)}).fetchall()
     launches, captured, replays = rows[0]
     is_captured = captured > 0 and captured >= _LEAST_CAPTURED_SHARE * launches

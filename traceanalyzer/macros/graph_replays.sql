@@ -7,7 +7,7 @@ WITH calls AS (
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
       AND contains(name, 'GraphLaunch')
-      AND regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch')
+      AND calls_to(name, 'replay')
 ),
 owned AS (
     SELECT

@@ -69,7 +69,7 @@ _API_STATES = (
     (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree|MemAllocHost", "host.host_alloc"),
     (
-        r"^(cuda|hip|musa)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
+        r"^(cuda|hip|musa)(Malloc|Free)(?!Graph)|^(cu|hip|mu)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
         r"|MemPoolTrim|IpcOpenMem|USM(Device|Shared)Alloc|USMFree|^zeMem(Alloc|Free)"
         r"|aclrt(Malloc|Free)\b|^cn(rt)?(Malloc|Zmalloc|Free|MemAlloc)",
         "host.alloc",

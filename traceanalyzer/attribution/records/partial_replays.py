@@ -13,7 +13,7 @@ from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.metrics import macro_files
 
-_MACROS = ("uncovered_ns", "graph_replays")
+_MACROS = ("calls_to", "uncovered_ns", "graph_replays")
 _QUERY = """
 SELECT launch_id, usual_launch_id
 FROM graph_replays()
@@ -27,7 +27,7 @@ WITH replays AS (
     FROM canonical.host_slices
     WHERE trace_id = $trace_id
       AND category IN ('runtime', 'driver')
-      AND regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch')
+      AND calls_to(name, 'replay')
 ),
 launched AS (
     SELECT calls.thread_id, calls.start_ns, ops.device

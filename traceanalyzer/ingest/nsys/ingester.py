@@ -39,7 +39,7 @@ from traceanalyzer.ingest.nsys.reading import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.source import ExportSource, open_source
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.times import ALIKE, check_times_of_devices, leave_out_repeated_work
-from traceanalyzer.ingest.sink import TraceSink, recognise_framework
+from traceanalyzer.ingest.sink import TraceSink, define_calls, recognise_framework
 
 _HOST_RELATIONS = ("runtime", "osrt")
 _LONGEST_WORK_NS = 3_600 * 10**9
@@ -178,6 +178,7 @@ class Export:
             self._stage.set(base_ns=facts.base_ns or 0, sync_numbering=facts.sync_numbering, scope=None)
             self._stage.set(host=facts.host or self._name)
             self._stage.set(gpu_scopes=list(self._processes.scopes), takes_foreign=True, pid=None)
+            define_calls(self._stage.connection)
             self._stage.run("macros")
             splitter = self._write_host()
             self._tell(0.5)

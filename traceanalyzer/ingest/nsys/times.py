@@ -10,6 +10,7 @@ import duckdb
 from traceanalyzer.ingest.device_check import CORRECTED, SLOT_NS, Slot, check_device_records, recording_of
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.reading import sql
+from traceanalyzer.ingest.sink import define_calls
 
 _WITHOUT_WAITS = """
 UPDATE device_work SET is_read_back = FALSE;
@@ -133,7 +134,7 @@ CREATE OR REPLACE TEMP TABLE plain_launches AS
 SELECT slice_id AS launch_id
 FROM read_parquet($slices)
 WHERE slice_id IN (FROM shared_launches)
-    AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
+    AND calls_to(name, 'launch')
     AND NOT contains(name, 'MultiDevice')
 """
 _OPENED = """
@@ -159,6 +160,7 @@ def find_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path, 
 
 def open_shared_launches(database: duckdb.DuckDBPyConnection, operations: Path, slices: Path) -> None:
     """Remove the links of work that shares a plain launch call with other work: it launches one kernel."""
+    define_calls(database)
     database.execute(_PLAIN_LAUNCHES, {"slices": str(slices)})
     if database.execute("SELECT count(*) FROM plain_launches").fetchall() != [(0,)]:
         rewrite(database, operations, _OPENED, {})

@@ -107,12 +107,14 @@ def _database(stage: Path, jobs: int) -> duckdb.DuckDBPyConnection:
     """Return a database with the macros, set up to read chunks of a file."""
     import duckdb
 
+    from traceanalyzer.ingest.sink import define_calls
     from traceanalyzer.ingest.trace_events.chunks import sql
 
     database: duckdb.DuckDBPyConnection | None = _kept.__dict__.pop("database", None)
     if database is None:
         database = duckdb.connect()
         database.execute(sql("categories"))
+        define_calls(database)
         database.execute(sql("macros"))
     for name, value in _configuration(stage, jobs).items():
         database.execute(f"SET {name} = $value", {"value": value})

@@ -40,9 +40,9 @@ calls AS (
         slices.*,
         regexp_replace(slices.name, '_v[0-9]+$', '') AS call,
         CASE
-            WHEN regexp_matches(slices.name, '^(cuda|hip|musa)(Device|Thread)Synchronize|^cuCtxSynchronize|aclrtSynchronizeDevice|^cn(rtSyncDevice|CtxSync)') THEN 'device'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu|musa|mu)StreamSynchronize|^(ur|pi)QueueFinish$|^zeCommand\w+Synchronize$|aclrtSynchronizeStream|^cn(rt)?QueueSync') THEN 'stream'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu|musa|mu)EventSynchronize|^(ur|pi)Events?Wait$|^ze(Event|Fence)HostSynchronize$|aclrtSynchronizeEvent|^cn(rt)?(WaitNotifier|NotifierWait)') THEN 'event'
+            WHEN calls_to(slices.name, 'wait for a device') THEN 'device'
+            WHEN calls_to(slices.name, 'wait for a stream') THEN 'stream'
+            WHEN calls_to(slices.name, 'wait for an event') THEN 'event'
             -- An asynchronous call shorter than 20 µs only enqueues the copy; the two clocks differ by up to 2 µs.
             WHEN slices.dur_ns <= 20000 AND (slices.name LIKE '%Async%' OR slices.start_ns + slices.dur_ns < copies.copied_ns)
             THEN NULL
@@ -66,7 +66,7 @@ waits AS MATERIALIZED (
 asking_threads AS (
     SELECT trace_id, thread_id
     FROM host_slices
-    WHERE category IN ('runtime', 'driver') AND asks_if_done(name)
+    WHERE category IN ('runtime', 'driver') AND calls_to(name, 'ask')
     GROUP BY trace_id, thread_id
     HAVING count(*) >= 3
 ),
@@ -74,7 +74,7 @@ acting AS (
     SELECT
         slices.*,
         start_ns + dur_ns AS end_ns,
-        category <> 'cpu_op' AND asks_if_done(name) AS asks,
+        category <> 'cpu_op' AND calls_to(name, 'ask') AS asks,
         asks
             AND coalesce(lag(asks) OVER calls_of_thread, FALSE)
             AND start_ns - lag(start_ns + dur_ns) OVER calls_of_thread <= 1000000 AS goes_on

@@ -9,22 +9,25 @@
 --   name      VARCHAR  its operator
 --   start_ns  BIGINT   start
 --   dur_ns    BIGINT   duration
+WITH calls AS (
+    SELECT trace_id, slice_id, thread_id, name, start_ns, dur_ns
+    FROM host_slices
+    WHERE category = 'cpu_op'
+      AND regexp_matches(name, '^aten::((cudnn|miopen)_convolution|convolution_backward)')
+),
+searches AS (
+    SELECT DISTINCT calls.trace_id, calls.slice_id
+    FROM calls
+    JOIN host_slices AS waits
+      ON waits.trace_id = calls.trace_id
+     AND waits.thread_id = calls.thread_id
+     AND waits.start_ns >= calls.start_ns
+     AND waits.start_ns < calls.start_ns + calls.dur_ns
+    WHERE waits.category = 'runtime'
+      AND (calls_to(waits.name, 'wait for an event') OR contains(waits.name, 'EventElapsedTime'))
+)
 SELECT traces.trace, traces.rank, calls.trace_id, calls.slice_id, calls.name, calls.start_ns, calls.dur_ns
-FROM host_slices AS calls
+FROM calls
+SEMI JOIN searches USING (trace_id, slice_id)
 JOIN canonical.traces AS traces USING (trace_id)
-WHERE calls.category = 'cpu_op'
-  AND regexp_matches(calls.name, '^aten::((cudnn|miopen)_convolution|convolution_backward)')
-  AND (calls.trace_id, calls.slice_id) IN (
-      SELECT (calls.trace_id, calls.slice_id)
-      FROM host_slices AS calls
-      JOIN host_slices AS waits
-        ON waits.trace_id = calls.trace_id
-       AND waits.thread_id = calls.thread_id
-       AND waits.start_ns >= calls.start_ns
-       AND waits.start_ns < calls.start_ns + calls.dur_ns
-      WHERE calls.category = 'cpu_op'
-        AND regexp_matches(calls.name, '^aten::((cudnn|miopen)_convolution|convolution_backward)')
-        AND waits.category = 'runtime'
-        AND regexp_matches(waits.name, '^(cuda|hip|musa)Event(Synchronize|ElapsedTime)')
-  )
 ORDER BY calls.trace_id, calls.start_ns, calls.slice_id

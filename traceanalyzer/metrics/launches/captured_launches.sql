@@ -72,9 +72,9 @@ calls AS (
     SELECT
         owner_id, thread_id, slice_id, parent_id, op_id, python_id, module_id, annotation_id, start_ns,
         CASE
-            WHEN regexp_matches(name, '^(cuda|hip|cu|musa|mu)[A-Za-z]*Launch[A-Za-z]*Kernel') THEN 'kernel'
-            WHEN regexp_matches(name, '^(cuda|hip|cu|musa|mu)Memcpy') THEN 'memcpy'
-            WHEN regexp_matches(name, '^(cuda|hip|cu|musa|mu)Memset') THEN 'memset'
+            WHEN calls_to(name, 'launch') THEN 'kernel'
+            WHEN calls_to(name, 'copy') THEN 'memcpy'
+            WHEN calls_to(name, 'fill') THEN 'memset'
         END AS kind
     FROM recorded_slices()
     WHERE category IN ('runtime', 'driver') AND kind IS NOT NULL

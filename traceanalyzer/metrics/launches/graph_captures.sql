@@ -39,7 +39,7 @@ idle_launches AS (
     LEFT JOIN (SELECT DISTINCT trace_id, launch_id FROM gpu_ops) AS ops
            ON ops.trace_id = calls.trace_id AND ops.launch_id = calls.slice_id
     WHERE calls.category IN ('runtime', 'driver')
-      AND regexp_matches(calls.name, '^(cuda|hip|cu|musa|mu)[A-Za-z]*LaunchKernel')
+      AND calls_to(calls.name, 'launch')
       AND ops.launch_id IS NULL
 )
 SELECT

@@ -28,7 +28,7 @@ WITH calls AS (
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
       AND contains(name, 'GraphLaunch')
-      AND regexp_matches(name, '^(cuda|hip|cu|musa|mu)GraphLaunch')
+      AND calls_to(name, 'replay')
 ),
 -- Where a driver call lies inside a runtime call, the call that operations name counts; without operations, the outer
 -- call.

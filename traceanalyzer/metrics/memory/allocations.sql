@@ -28,10 +28,7 @@ calls AS (
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
       AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
-      AND regexp_matches(
-          name,
-          '^(cuda|hip|musa)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)|^urUSM((Device|Shared|Host)Alloc|Free)$|^cn(rt)?(Malloc|Zmalloc|Free|MemAlloc|HostMalloc)'
-      )
+      AND (calls_to(name, 'allocate') OR calls_to(name, 'free') OR calls_to(name, 'pin'))
 ),
 events AS (
     SELECT

@@ -18,19 +18,14 @@ WITH calls AS (
         trace_id, slice_id, start_ns, name,
         sum(dur_ns) OVER (PARTITION BY trace_id, name) AS name_ns,
         count(*) OVER (PARTITION BY trace_id, name) AS name_count,
-        regexp_matches(name, 'Host') AS pins
+        calls_to(name, 'pin') AS pins
     FROM host_slices
-    WHERE category IN ('runtime', 'driver')
-      AND regexp_matches(
-          name,
-          '^(cuda|hip|musa)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)|^urUSM(Device|Shared|Host)Alloc$|^urUSMFree$|^cn(rt)?(Malloc|Zmalloc|Free)(Async|)$'
-          || '|^(cuda|hip|musa|cuMem)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost|AllocHost)|^cnrt(HostMalloc|MallocHost|FreeHost)'
-      )
+    WHERE category IN ('runtime', 'driver') AND (calls_to(name, 'allocate') OR calls_to(name, 'free') OR pins)
 )
 SELECT
     traces.trace, traces.rank, windows.device, windows.trace_id,
     count(calls.slice_id) FILTER (WHERE NOT pins) AS call_count,
-    count(calls.slice_id) FILTER (WHERE NOT pins AND regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
+    count(calls.slice_id) FILTER (WHERE NOT pins AND calls_to(calls.name, 'free')) AS free_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE NOT pins) AS tenth_count,
     arg_min(calls.name, (-calls.name_ns, -calls.name_count, calls.name)) FILTER (WHERE NOT pins) AS api,
     count(calls.slice_id) FILTER (WHERE pins) AS pinned_call_count,

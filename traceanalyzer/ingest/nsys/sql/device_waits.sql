@@ -15,12 +15,12 @@ calls AS (
     SELECT
         only_device.device, records.stream, start_ns,
         start_ns + dur_ns AS end_ns,
-        regexp_matches(name, '^cuda(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
+        calls_to(name, 'wait for a device') AS is_of_device
     FROM read_parquet($slices) AS slices
     CROSS JOIN only_device
     LEFT JOIN records ON records.correlation = slices.correlation
     WHERE category IN ('runtime', 'driver')
-        AND regexp_matches(name, '^cuda(Device|Thread|Stream)Synchronize|^cu(Ctx|Stream)Synchronize')
+        AND (calls_to(name, 'wait for a device') OR calls_to(name, 'wait for a stream'))
 )
 SELECT
     device,

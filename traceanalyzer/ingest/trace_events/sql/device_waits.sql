@@ -35,13 +35,13 @@ calls AS (
         coalesce(records.stream, read_backs.stream) AS stream,
         start_ns,
         start_ns + dur_ns AS end_ns,
-        regexp_matches(name, '^(cuda|hip|musa)(Device|Thread)Synchronize|^cuCtxSynchronize') AS is_of_device
+        calls_to(name, 'wait for a device') AS is_of_device
     FROM read_parquet($host) AS host
     LEFT JOIN records ON records.correlation = host.correlation
     LEFT JOIN only_device ON only_device.file = host.event_id >> 32
     LEFT JOIN read_backs ON read_backs.file = host.event_id >> 32 AND read_backs.external_id = host.external_id
     WHERE category IN ('runtime', 'driver')
-        AND regexp_matches(name, '^(cuda|hip|musa)(Device|Thread|Stream)Synchronize|^cu(Ctx|Stream)Synchronize')
+        AND (calls_to(name, 'wait for a device') OR calls_to(name, 'wait for a stream'))
 )
 SELECT
     device,

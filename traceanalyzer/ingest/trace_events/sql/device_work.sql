@@ -33,7 +33,7 @@ SELECT
     ) AS is_ordered,
     kind = 'memcpy'
     AND copy_kind = 'DtoH'
-    AND regexp_matches(calls.name, '^(cuda|cu|hip|musa|mu)Memcpy') -- calls of other libraries put copies into a queue
+    AND calls_to(calls.name, 'copy') -- calls of other libraries put copies into a queue
     AND NOT contains(calls.name, 'Async') AS is_read_back,
     gpu.correlation,
     calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns, calls.call_id, calls.name AS call_name

@@ -223,7 +223,7 @@ CREATE OR REPLACE MACRO async_begins(files) AS TABLE (
 );
 -- Whether a call launches one kernel.
 CREATE OR REPLACE MACRO is_plain_launch(name) AS
-    regexp_matches(name, '^(cuda|hip|cu|musa|mu)[A-Za-z]*Launch(Cooperative)?Kernel|^cnInvokeKernel') AND NOT contains(name, 'MultiDevice');
+    calls_to(name, 'launch') AND NOT contains(name, 'MultiDevice');
 -- 1 where a launch has one of the lists, and not three numbers of it.
 CREATE OR REPLACE MACRO is_list_lost(args, word, keys, sides) AS
     CASE
