@@ -12,7 +12,7 @@ from msgspec import structs
 from traceanalyzer.rules.diagnosis import planning
 from traceanalyzer.rules.evaluation.places import Place, read_places
 from traceanalyzer.rules.evaluation.removals import Device, Removal
-from traceanalyzer.rules.evaluation.run_savings import Removals
+from traceanalyzer.rules.evaluation.run_savings import Removals, selected_over_all
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, order_fixes
 from traceanalyzer.rules.rule_file.model import Claims, Rule
@@ -183,3 +183,18 @@ def test_of_savings_that_are_close_the_easier_fix_goes_first() -> None:
 )
 def test_severity_follows_what_can_be_saved(share: float, severity: str) -> None:
     assert severity_of(share) == severity
+
+
+def test_a_rule_that_selects_no_steps_has_the_sums_of_all_recordings() -> None:
+    con = open_fixture(None, {"windows": [{"window_ns": 100, "step_count": 2}]})
+    run = read_places(con)
+    sums = dict.fromkeys(("bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count"), 60)
+    pooled = {"window_ns": 300, "step_count": 6, **sums}
+    rule = replace(PATTERN, select="SELECT trace, device, window_ns FROM bound")
+    verdict = Verdict(rule, PLACE, "fired", row={"window_ns": 100}, pooled=pooled)
+    assert selected_over_all(con, run, verdict, {})["window_ns"] == 300
+    # Where it selects them, it has the sums for as many steps as its own recording has.
+    verdict = structs.replace(verdict, row={"window_ns": 100, "step_count": 2})
+    assert selected_over_all(con, run, verdict, {})["window_ns"] == 100
+    verdict = structs.replace(verdict, row={"window_ns": 100, "step_count": 3})
+    assert selected_over_all(con, run, verdict, {})["window_ns"] == 150
