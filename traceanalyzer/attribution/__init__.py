@@ -3,7 +3,7 @@
 `tables.compute` fills the tables that `schema/` defines, from the canonical tables; `replay.bounds` answers what-if
 questions from them. A trace passes through the folders in this order: `records` reads operations and host calls; `host`
 finds what the issuing threads did; `steps` finds the steps and the analysis window; `matching_collectives` pairs
-collectives over ranks; `ledger` splits each pause between compute kernels into launch delays of the host and waits on
+collectives over ranks; `ledger` splits each gap between compute kernels into launch delays of the host and waits on
 the device; `replay` bounds what a fix can save. `attributed_device` does this for one device, `tables` for a run, and
 `run_tables` for all its ranks together.
 

@@ -38,9 +38,9 @@ LONG_CODE_NS = 1_000_000
 
 
 class LateParts(Struct, frozen=True):
-    """Parts of pauses, in order: host work from `since` to `until` kept compute idle from `start` to `end`."""
+    """Parts of gaps, in order: host work from `since` to `until` kept compute idle from `start` to `end`."""
 
-    owner: Ints  # number of the pause
+    owner: Ints  # number of the gap
     since: Ints
     until: Ints
     since_thread: Ints
@@ -49,36 +49,36 @@ class LateParts(Struct, frozen=True):
     end: Ints
 
 
-class WaitsInPauses(Struct, frozen=True):
-    """Waits for the device that began in a pause, in order."""
+class WaitsInGaps(Struct, frozen=True):
+    """Waits for the device that began in a gap, in order."""
 
-    owner: Ints  # number of the pause
+    owner: Ints  # number of the gap
     start: Ints
     end: Ints
     thread: Ints
     call: Ints  # of the blocking calls
 
 
-def waits_in_pauses(pauses: LateParts, calls: BlockingCalls, waited: Ints, threads: Ints) -> WaitsInPauses:
-    """Return the synchronisations of some threads that lie in pauses, each from the start of its wait."""
+def waits_in_gaps(gaps: LateParts, calls: BlockingCalls, waited: Ints, threads: Ints) -> WaitsInGaps:
+    """Return the synchronisations of some threads that lie in gaps, each from the start of its wait."""
     real = np.flatnonzero((waited > 0) & (calls.cause == SYNC_CODE) & np.isin(calls.thread, threads))
     real = real[np.argsort(calls.start[real], kind="stable")]
     release = np.maximum.accumulate(calls.release[real])
-    first = np.searchsorted(calls.start[real], pauses.start, side="left")
-    counts = np.maximum(0, np.searchsorted(release, pauses.until, side="right") - first)
+    first = np.searchsorted(calls.start[real], gaps.start, side="left")
+    counts = np.maximum(0, np.searchsorted(release, gaps.until, side="right") - first)
     owner = np.repeat(np.arange(len(first)), counts)
     at = np.arange(len(owner)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-    end = np.minimum(release[at], pauses.end[owner])
+    end = np.minimum(release[at], gaps.end[owner])
     # Of overlapping waits on several threads, each counts from the end of the one before it.
-    before = np.where(np.append(True, owner[1:] != owner[:-1])[: len(owner)], pauses.start[owner], np.roll(end, 1))
+    before = np.where(np.append(True, owner[1:] != owner[:-1])[: len(owner)], gaps.start[owner], np.roll(end, 1))
     start = np.clip(release[at] - waited[real[at]], before, end)
-    return WaitsInPauses(owner, start, end, calls.thread[real[at]], real[at])
+    return WaitsInGaps(owner, start, end, calls.thread[real[at]], real[at])
 
 
-def cut_at_waits(pauses: LateParts, waits: WaitsInPauses) -> LateParts:
-    """Return pauses without the waits in them, cut there into parts."""
-    inside = np.bincount(waits.owner, minlength=len(pauses.owner))
-    owner = np.repeat(pauses.owner, inside + 1)
+def cut_at_waits(gaps: LateParts, waits: WaitsInGaps) -> LateParts:
+    """Return gaps without the waits in them, cut there into parts."""
+    inside = np.bincount(waits.owner, minlength=len(gaps.owner))
+    owner = np.repeat(gaps.owner, inside + 1)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(inside + 1) - inside - 1, inside + 1)
     next_wait = np.repeat(np.cumsum(inside) - inside, inside + 1) + nth
     is_first, is_last = nth == 0, nth == inside[owner]
@@ -91,24 +91,24 @@ def cut_at_waits(pauses: LateParts, waits: WaitsInPauses) -> LateParts:
 
     return LateParts(
         owner,
-        begin(pauses.since, waits.end),
-        end(pauses.until, waits.start),
-        begin(pauses.since_thread, waits.thread),
-        end(pauses.until_thread, waits.thread),
-        begin(pauses.start, waits.end),
-        end(pauses.end, waits.start),
+        begin(gaps.since, waits.end),
+        end(gaps.until, waits.start),
+        begin(gaps.since_thread, waits.thread),
+        end(gaps.until_thread, waits.thread),
+        begin(gaps.start, waits.end),
+        end(gaps.end, waits.start),
     )
 
 
 def _either(outer: Flags, values: Ints, of_waits: Ints, wait: Ints) -> Ints:
-    """Return values of pauses where `outer` holds, else values of waits."""
+    """Return values of gaps where `outer` holds, else values of waits."""
     found = values.copy()
     found[~outer] = of_waits[wait[~outer]]
     return found
 
 
 class HostWaits(Struct, frozen=True):
-    """Parts of pauses in which the host waited in a blocking call: the kernel that ended the pause, and the call."""
+    """Parts of gaps in which the host waited in a blocking call: the kernel that ended the gap, and the call."""
 
     kernel: Ints
     start: Ints
@@ -117,9 +117,9 @@ class HostWaits(Struct, frozen=True):
 
 
 class LaunchDelayShares(Struct, frozen=True):
-    """One row per part of a pause, one column per code of HOST: its share in ns, and the slice to blame.
+    """One row per part of a gap, one column per code of HOST: its share in ns, and the slice to blame.
 
-    `waits` are the other parts of the pauses.
+    `waits` are the other parts of the gaps.
     """
 
     start: Ints
@@ -231,12 +231,12 @@ def explain_launch_delays(
     carried = _last_waits(calls, waited, threads, since, idle_from)
     since = np.where(carried.found, carried.until, since)
     since_thread = np.where(carried.found, carried.thread, since_thread)
-    # A wait that lasts into the pause owns that part of it.
+    # A wait that lasts into the gap owns that part of it.
     idle_until = idle_from + late_ns
     begins = np.where(carried.found, np.clip(carried.until, idle_from, idle_until), idle_from)
-    pauses = LateParts(np.arange(len(at)), since, end, since_thread, launches.thread[at], begins, idle_until)
-    waits = waits_in_pauses(pauses, calls, waited, threads)
-    parts = cut_at_waits(pauses, waits)
+    gaps = LateParts(np.arange(len(at)), since, end, since_thread, launches.thread[at], begins, idle_until)
+    waits = waits_in_gaps(gaps, calls, waited, threads)
+    parts = cut_at_waits(gaps, waits)
     shares, blames = _shared(parts, timelines, carried, calls)
     lasting = np.flatnonzero(begins > idle_from)
     owner = np.concatenate([waits.owner, lasting])
@@ -252,7 +252,7 @@ def explain_launch_delays(
 def _shared(
     parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carried, calls: BlockingCalls
 ) -> tuple[Ints, Ints]:
-    """Return the share of each cause in parts of pauses, and the slices to blame."""
+    """Return the share of each cause in parts of gaps, and the slices to blame."""
     count, owner, late_ns = len(parts.owner), parts.owner, parts.end - parts.start
     stretches = hand_over(
         timelines, np.arange(count), (parts.since_thread, parts.until_thread), parts.since, parts.until
@@ -265,7 +265,7 @@ def _shared(
     light = list(LIGHT_CODES)
     passable = (shares * (1 - pieces.long_part(count, OWN_CODE_CODES, LONG_CODE_NS, OUTSIDE_DRIVER_CODES)))[:, light]
     light_ns = passable.sum(axis=1)
-    # Only the first part of a cut pause follows a wait that began while compute ran.
+    # Only the first part of a cut gap follows a wait that began while compute ran.
     is_first = np.append(True, owner[1:] != owner[:-1])
     passed = np.where(is_first, np.minimum(light_ns, carried.waited[owner]), 0)
     passes = np.divide(passed, light_ns, out=np.zeros(count), where=light_ns > 0)

@@ -55,14 +55,14 @@ class LedgerRows(Struct, frozen=True):
 
 
 class Islands(Struct, frozen=True):
-    """Stretches of a device in which compute runs without a pause, zero-length stretches included."""
+    """Stretches of a device in which compute runs without a gap, zero-length stretches included."""
 
     start: Ints
     end: Ints
-    first_op: Ints  # op that ended the pause before; of several the one launched first
+    first_op: Ints  # op that ended the gap before; of several the one launched first
 
 
-class _Pauses(Struct, frozen=True):
+class _Gaps(Struct, frozen=True):
     """Stretches without compute and the kernel that ended each."""
 
     start: Ints
@@ -98,10 +98,10 @@ def continues_launch(ops: DeviceOps) -> Flags:
     return follows
 
 
-def _pauses(islands: Islands, begins: int) -> _Pauses:
+def _idle_gaps(islands: Islands, begins: int) -> _Gaps:
     start = np.append(begins, islands.end[:-1])
     some = islands.start > start
-    return _Pauses(start[some], islands.start[some], islands.first_op[some])
+    return _Gaps(start[some], islands.start[some], islands.first_op[some])
 
 
 class _Parts(Struct):
@@ -198,14 +198,14 @@ def build_ledger(
     parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
     computed = len(islands.end) > 0
     _add_tail(parts, ops, needs, int(islands.end[-1]) if computed else span_start, computed=computed)
-    pauses = _pauses(islands, span_start)
+    gaps = _idle_gaps(islands, span_start)
     # Work launched before the trace began was issued in time, and so was what follows in the run of a program.
-    linked = (ops.linked | queued_before(ops) | ops.of_program)[pauses.op]
-    lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
+    linked = (ops.linked | queued_before(ops) | ops.of_program)[gaps.op]
+    lost = _Gaps(gaps.start[~linked], gaps.end[~linked], gaps.op[~linked])
     edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
     parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)
 
-    start, end, op = pauses.start[linked], pauses.end[linked], pauses.op[linked]
+    start, end, op = gaps.start[linked], gaps.end[linked], gaps.op[linked]
     in_graph = continues_launch(ops)[op]
     asked, issued = ops.launch_start[op], ops.launch_end[op]
     # During a launch call that waits for room in the queue, the device is late and not the host.

@@ -19,5 +19,5 @@ CREATE TABLE ledger_rows (
     blame_annotation VARCHAR,        -- innermost annotation around it
     blame_python  VARCHAR,           -- innermost Python frame around it
     confidence    VARCHAR NOT NULL,  -- resolved, coincident (no recorded dependency, but only one op fits) or unresolved
-    late_issue    BOOLEAN NOT NULL   -- of dev.*: the awaited op was itself issued during the pause and began at once, so an earlier host removes the wait too
+    late_issue    BOOLEAN NOT NULL   -- of dev.*: the awaited op was itself issued during the gap and began at once, so an earlier host removes the wait too
 );

@@ -231,14 +231,14 @@ class TpuOps:
         offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
         owner, offsets = events.picker.integers("device_offset_ps")
         measured, lengths = events.picker.integers("device_duration_ps")
-        rows, mine, theirs = np.intersect1d(owner, measured, return_indices=True)
+        rows, in_owner, in_measured = np.intersect1d(owner, measured, return_indices=True)
         if len(rows):
-            since = offsets[mine] - events.line.timestamp_ns * 1000
-            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
+            since = offsets[in_owner] - events.line.timestamp_ns * 1000
+            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[in_measured] - dur_ps[rows]))
             self.space.clocks_apart_ps = max(self.space.clocks_apart_ps, int(far.max()))
             self.space.defects.add("device-clock-mapped", len(rows))
             self.space.defects.examples["device-clock-mapped"] = f"{self.space.clocks_apart_ps / 1e9:.1f} ms"
-            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
+            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[in_measured], 0)
         return offset_ps, dur_ps
 
 

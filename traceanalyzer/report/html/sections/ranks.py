@@ -304,10 +304,10 @@ def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
         rank, dur_ns = run.ranks[0]
         words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time"
         spent = [(row["bucket"], row["dur_ns"] / run.window_ns) for row in source.rows("waited_for", [rank])]
-        told = [
+        each = [
             f"{run_bucket_words(bucket, run)} {percent(share)}" for bucket, share in spent if share >= LEAST_TOLD_SHARE
         ]
-        words += f" ({listed(told)})." if told else "."
+        words += f" ({listed(each)})." if each else "."
     return words
 
 
