@@ -59,9 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Where one of these came last, the other processes would have nothing left to do beside it.
     """
+    begun: set[str] = set()
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
-        if "corpus" in getattr(item, "fixturenames", ()):
+        is_sampled = item.get_closest_marker("sampled") is not None
+        if "corpus" in getattr(item, "fixturenames", ()) or (is_sampled and tiers.is_further(item.nodeid, begun)):
             item.add_marker("check")
     if config.getoption("--golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]

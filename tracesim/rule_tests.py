@@ -19,6 +19,7 @@ from msgspec import Struct
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
+from traceanalyzer.query.empty import define_without_rows
 from traceanalyzer.rules.diagnosis.explaining import unmet
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
 from traceanalyzer.rules.evaluation import sandbox
@@ -151,7 +152,9 @@ def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str
     """Hide a metric or computed table behind literal rows with its columns."""
     if name not in {*engine.metrics(), *engine.derived_tables(), "bound"}:
         raise ValueError(f"no table or metric is called '{name}'")
-    if name != "bound":
+    if name in engine.metrics():  # a metric is not planned for its columns
+        define_without_rows(con, name, name, "TEMP TABLE")
+    elif name != "bound":
         con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')
     columns = [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
     for row in rows:

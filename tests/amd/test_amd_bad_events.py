@@ -108,6 +108,7 @@ def test_damaged_events_are_one_error_or_counted_defects(recorder: str) -> None:
         assert all(row["dur_ns"] >= 0 for table in ("gpu_ops", "host_slices") for row in tables[table]), content
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("recorder", "framework"), [("rocprof 2", "hip"), ("unitrace", None)])
 def test_kernels_without_calls_are_written_in_the_language_of_their_vendor(
     recorder: str, framework: str | None

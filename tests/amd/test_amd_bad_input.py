@@ -76,6 +76,7 @@ def tool(**changes: Any) -> dict[str, Any]:
 HOUR_NS = 3_600 * 10**9
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("damage", "defect", "lost"),
     [
@@ -152,6 +153,7 @@ def rpd(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statement", "defect"),
     [
@@ -274,6 +276,7 @@ def test_a_call_of_an_unknown_operation_is_kept_and_the_defect_names_it(
     assert found == [(1, example)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", ["hip_api", "kernel"])
 @pytest.mark.parametrize(
     ("column", "text", "defects"),

@@ -45,6 +45,7 @@ AS_VIEW = "ALTER TABLE rocpd_region{s} RENAME TO kept"
 
 
 # What is wrong, the defects that count it, and the work and calls that are lost; None: all of them.
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statements", "defects", "lost"),
     [
@@ -92,6 +93,7 @@ def test_rows_that_only_the_log_ahead_of_a_database_holds_are_read(tmp_path: Pat
     assert found(kept / "a.db") == ({}, work - 1, calls)
 
 
+@pytest.mark.check
 def test_processes_of_one_file_may_have_tables_of_different_columns(tmp_path: Path) -> None:
     file, other = rocpd(tmp_path), SUFFIX.replace("cffb", "cffc")
     _, work, calls = found(file)
@@ -108,6 +110,7 @@ def test_processes_of_one_file_may_have_tables_of_different_columns(tmp_path: Pa
     assert found(file) == ({}, 2 * work, 2 * calls)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statement", "defects", "left"),
     [
@@ -144,6 +147,7 @@ def repeat(one: dict[str, Any]) -> None:
 NOWHERE = {"x": 0, "y": 0, "z": 0}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "defects", "left"),
     [
@@ -198,6 +202,7 @@ def tables() -> Iterator[Any]:
     yield own, lambda text: text.replace("Agent 1", "somewhere", 1), {"missing-agent": 1}, (8, 8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "change", "defects", "left"), list(tables()))
 def test_tables_of_csv(
     name: str, change: Callable[[str], str], defects: dict[str, int], left: tuple[int, int], tmp_path: Path

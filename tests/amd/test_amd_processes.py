@@ -45,6 +45,7 @@ def test_tables_of_two_processes_are_two_traces(tmp_path: Path) -> None:
     assert launches(file) == ["a_kernel_trace.csv#pid7", "a_kernel_trace.csv#pid8"]
 
 
+@pytest.mark.check
 def test_tables_of_rocpd_convert_tell_processes_by_their_guids(tmp_path: Path) -> None:
     calls = [f"g{pid},HIP_RUNTIME_API,hipLaunchKernel,{pid},5,1,{900 + pid},{950 + pid}" for pid in (7, 8)]
     table(tmp_path / "a_hip_api_trace.csv", f'"Guid",{CALLS}', *calls)
@@ -75,6 +76,7 @@ def test_counters_alone_show_their_dispatches_once(tmp_path: Path) -> None:
     assert "serialised-by-counters" in {row["defect"] for row in tables["defects"]}
 
 
+@pytest.mark.check
 def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
     both = [tool(), tool(metadata={"pid": 8, "node": {"hostname": "host0"}})]
     file = tmp_path / "a_results.json"
@@ -85,6 +87,7 @@ def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
         assert run.sql("SELECT event_count FROM traces ORDER BY trace").fetchall() == [(3,), (2,)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("other", "gpu_count", "sharing"),
     [
@@ -188,6 +191,7 @@ def test_tables_of_allocations_say_what_was_held_and_where(tmp_path: Path, besid
     assert ("unreadable-record", 1) in [(row["defect"], row["defect_count"]) for row in tables["defects"]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "head"),
     [

@@ -194,6 +194,7 @@ def test_a_table_of_work_that_is_not_there_is_a_loss(table: str, database: Path)
     assert works[0][0] > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
@@ -421,6 +422,7 @@ def test_a_merged_file_has_a_trace_for_each_process(database: Path, tmp_path: Pa
     assert traces == [(2, 2)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", ["kernel_dispatch", "region", "event"])
 def test_an_empty_table_is_no_error(database: Path, table: str) -> None:
     change(database, f"DELETE FROM rocpd_{table}{{s}}")

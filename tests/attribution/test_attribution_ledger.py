@@ -389,6 +389,7 @@ def test_copies_behind_the_last_kernel_are_copies_and_no_tail() -> None:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["h2d", "d2h", "d2d"])
 @pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaDeviceSynchronize", "hipStreamSynchronize"])
 def test_host_that_waits_while_a_long_copy_runs_waits_for_the_copy(kind: str, call: str) -> None:
@@ -433,6 +434,7 @@ def polling(asked: str, call: str) -> list[str]:
     return drawn.ledger()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("call", ["cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "hipEventQuery"])
 def test_host_that_asks_until_a_copy_is_done_waits_for_the_copy(call: str) -> None:
     # host   L.C q..q..q..q..q..q..q.L

@@ -102,6 +102,7 @@ def test_copies_that_run_ahead_do_not_move_the_step() -> None:
     assert [row[1:3] for row in drawn.rows(STEPS)] == [(200, 300), (300, 400), (400, 500)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("steps", "lead_ins"), [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3)])
 def test_steps_hold_as_many_times_ahead_of_a_first_kernel_as_there_are_steps(steps: int, lead_ins: int) -> None:
     # Each step: 60 µs of the host, then a kernel of 30 µs, for which the host waits.

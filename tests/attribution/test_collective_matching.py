@@ -168,6 +168,7 @@ def test_groups_of_the_same_name_and_other_ranks_are_different_groups() -> None:
 PIPELINE = pipelined_job(6)
 
 
+@pytest.mark.check
 def test_ends_of_a_message_belong_together_though_each_stage_numbers_its_own() -> None:
     job = simulate_job(PIPELINE)
     con = in_memory.connect_tables(job.canonical_tables())
@@ -181,12 +182,14 @@ def test_ends_of_a_message_belong_together_though_each_stage_numbers_its_own() -
     assert Bounds.load(con).run_abstains() is None
 
 
+@pytest.mark.check
 def test_what_a_stage_waits_for_a_message_is_what_the_simulator_let_it_wait() -> None:
     job = simulate_job(PIPELINE)
     truth = [(rank, op.waited_ns) for rank, run in enumerate(job.ranks) for op in run.recording.ops if op.collective]
     assert [(trace, wait) for trace, _, wait, _ in members(job.canonical_tables())] == truth
 
 
+@pytest.mark.check
 def test_messages_whose_peers_are_not_told_are_not_matched() -> None:
     made = without_peers_in_ranges(tables(PIPELINE))
     con = in_memory.connect_tables(made | {"event_args": made["event_args"].slice(0, 0)})
@@ -214,6 +217,7 @@ def test_the_peer_that_the_arguments_name_is_enough() -> None:
     assert members(without_peers_in_ranges(made)) == members(made)
 
 
+@pytest.mark.check
 def test_in_a_group_of_two_ranks_the_peer_is_the_other_one() -> None:
     made = tables({"ranks": 2, "steps": 4, "programs": PIPELINE_OF_TWO})
     nameless = without_peers_in_ranges(made)

@@ -43,6 +43,7 @@ def trace(root: Path) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.check
 def test_a_step_that_lacks_its_first_kernels_is_no_step(trace: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     _, whole_ms, warned = diagnosed(trace, tmp_path / "whole")

@@ -35,6 +35,7 @@ def job(ends: list[dict[str, Any]], faults: dict[str, Any]) -> Any:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize(
     "ends", [name if name in QUICK else pytest.param(name, marks=pytest.mark.check) for name in ENDS]

@@ -80,6 +80,7 @@ def test_range_that_pytorch_says_is_not_finished_is_cut(tmp_path: Path) -> None:
     assert steps_of(path, tmp_path / "whole_store")[1] == (1, 980, True, None)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dur", [None, "lost", 1e16])
 def test_step_without_a_duration_ends_where_the_next_begins_or_is_the_last(tmp_path: Path, dur: object) -> None:
     for number, expected in {1: (1, 1000, True, None), 3: (3, 910, False, "cut short")}.items():

@@ -29,6 +29,7 @@ def not_recorded(found: Drawn) -> list[str]:
     return [row.split()[0] for row in found.ledger() if row.endswith("edge.not_recorded")]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("graph_id", [None, 5])
 def test_the_time_of_a_missing_end_is_not_the_hosts(graph_id: int | None) -> None:
     # |abcd|  |ab..|  |abcd|  |abcd|
@@ -68,6 +69,7 @@ def test_other_work_meanwhile_is_what_it_is() -> None:
     assert not_recorded(found) == ["720-750", "800-920"]
 
 
+@pytest.mark.check
 def test_an_earlier_host_gains_nothing_from_work_that_is_missing() -> None:
     def saved_ns(names: str) -> int:
         shown = [(500 * at, 500 * at + 20, names if at % 2 else "abcd") for at in range(20)]

@@ -24,6 +24,7 @@ def pauses(code_us: int, wait: str | None) -> Drawn:
     return Drawn.of("\n".join(slices), "\n".join(ops))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wait", ["cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", None])
 def test_code_of_the_program_is_that_after_a_wait_too(wait: str | None) -> None:
     rows = pauses(84_000, wait).rows(
@@ -41,6 +42,7 @@ def test_work_around_a_launch_stays_with_the_wait_that_took_the_lead() -> None:
     assert rows[0][1] >= 5 * 200 * US
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("call", "divides"), [("putc", False), ("write", False), ("cudaLaunchKernel", True)])
 def test_calls_of_the_system_do_not_divide_code_of_the_program_and_the_driver_does(call: str, divides: bool) -> None:
     """Two milliseconds of code print a letter each 0.2 ms: they are the program's, not the wait's before them."""

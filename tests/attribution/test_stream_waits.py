@@ -43,6 +43,7 @@ def attributed(**conditions: bool) -> Attributed:
     return Attributed(simulate({"steps": 10, "program": PROGRAM, **conditions}, seed=1))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 def test_what_is_true_lies_between_the_least_and_the_most(change: Change) -> None:
     least, most, truth = least_most_truth(attributed(), change)
@@ -55,6 +56,7 @@ def test_a_host_that_comes_earlier_may_have_to_wait_for_the_other_stream() -> No
     assert truth == pytest.approx(least, abs=0.01)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 def test_recorded_waits_leave_nothing_open(change: Change) -> None:
     made = attributed(sync_events=True)
@@ -155,6 +157,7 @@ def test_where_a_wait_was_recorded_no_other_is_thought_of() -> None:
     assert drawn.rows(MAY_WAIT) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("waits", "may_wait"),
     [
@@ -235,6 +238,7 @@ def test_a_stream_that_was_told_to_wait_keeps_the_host_waiting(py_us: int, recor
         assert told == pytest.approx({bucket: truly.get(bucket, 0) for bucket in told}, abs=0.01)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("call", "waits", "surely_for", "maybe_for"),
     [

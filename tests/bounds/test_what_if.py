@@ -128,6 +128,7 @@ def test_what_the_run_does_not_hold_is_told_apart_from_what_is_worth_nothing() -
     assert "host.gc" not in caught.value.hint
 
 
+@pytest.mark.check
 def test_a_rank_that_the_run_does_not_hold_is_an_error_that_names_its_ranks() -> None:
     con = in_memory.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     with pytest.raises(TraceAnalyzerError, match=r"'host.dataloader@7': the run has no rank 7") as caught:

@@ -161,6 +161,7 @@ def test_sql_parquet_keeps_types(ask: Asking, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.check
 def test_sql_reads_its_query_from_a_file(ask: Asking, tmp_path: Path) -> None:
     path = tmp_path / "query.sql"
     path.write_text("SELECT count(*) AS n FROM gpu_ops")

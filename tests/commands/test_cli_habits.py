@@ -306,6 +306,7 @@ def test_a_command_that_fails_says_why_also_when_quiet(stored: list[str], capsys
     assert "failed on low or worse" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_a_diagnosis_in_a_debugger_is_one_line(stored: list[str]) -> None:
     run, _, store = stored
     with traceanalyzer.open(run, store=store) as opened:

@@ -91,6 +91,7 @@ def test_a_name_that_the_locale_cannot_read_is_said(root: Path, tmp_path: Path) 
     assert "PYTHONUTF8=1" in done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("command", "before", "after"),
     [

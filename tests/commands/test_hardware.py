@@ -179,6 +179,7 @@ def test_hardware_leaves_stored_tables_as_they_are(nameless: Path) -> None:
         assert with_device_.reused
 
 
+@pytest.mark.check
 def test_own_peaks_win_over_built_in_ones(nameless: Path) -> None:
     own = Hardware(name="NVIDIA A100", peaks=(DevicePeaks("A100", (("half_tflops", 1.5), ("source", "us"))),))
     with open_run(nameless) as run:

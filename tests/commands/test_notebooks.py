@@ -90,6 +90,7 @@ def test_polars_is_asked_for_where_it_is_not_installed(run: ta.Run, monkeypatch:
     assert "pip install polars" in (error.value.hint or "")
 
 
+@pytest.mark.check
 def test_mistakes_are_errors_with_hints(run: ta.Run) -> None:
     with pytest.raises(ta.TraceAnalyzerError) as error:
         run.table("kernel_sumary")

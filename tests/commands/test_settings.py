@@ -245,6 +245,7 @@ def test_the_command_line_wins_over_the_file_and_both_are_told() -> None:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", ["nan", "inf", "-nan", "true"])
 def test_a_number_of_the_file_that_is_none_is_an_error(number: str, tmp_path: Path) -> None:
     project = settings(tmp_path, f"[rules.dataloader-bound]\nparams = {{min_share = {number}}}")

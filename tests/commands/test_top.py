@@ -186,6 +186,7 @@ op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("what", "metric", "times"), [("modules", "modules", [30, 30]), ("operators", "operators_by_step", [30])]
 )
@@ -198,6 +199,7 @@ def test_shares_are_of_the_time_of_all_operations(what: str, metric: str, times:
     assert f"70.0 % of it was launched outside any {what.removesuffix('s')}." in screen
 
 
+@pytest.mark.check
 def test_what_is_not_known_by_step_covers_all_that_was_recorded() -> None:
     answer = top(connect("FROM modules", host_slices=NESTED, gpu_ops=NESTED_OPS), "modules")
     assert "all that was recorded" in str(sections(answer, "run"))

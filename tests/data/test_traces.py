@@ -76,6 +76,7 @@ def test_steps_are_the_profilers_and_nothing_is_lost(name: str, query: Callable[
     assert ask("SELECT count(*) FROM gpu_ops") == [(0,)]
 
 
+@pytest.mark.check
 def test_an_operators_parent_is_the_one_around_it(query: Callable[[str], Query]) -> None:
     """By brute force: the innermost operator of the thread that holds it whole."""
     operators = [event for event in events_of(path_of("plain")) if event.get("cat") == "cpu_op"]

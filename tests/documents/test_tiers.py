@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import SHARES, TIER, cost_table, example_count, examples, needed, selected, shard, share, share_of_commit
+from tiers import (
+    SHARES,
+    TIER,
+    cost_table,
+    example_count,
+    examples,
+    is_further,
+    needed,
+    selected,
+    shard,
+    share,
+    share_of_commit,
+)
 
 from traceanalyzer.rules.rule_set.loading import load_rules
 
@@ -46,6 +58,12 @@ def test_the_tiers_together_are_all_tests(marked: bool, gate: bool) -> None:
     added = [runs("check", chosen) for chosen in range(SHARES)]
     assert sum(added) == (0 if not marked else SHARES if gate else 1)
     assert runs("all", 0)
+
+
+def test_one_case_of_a_sampled_test_is_quick() -> None:
+    begun: set[str] = set()
+    cases = ["a.py::test_a[1]", "a.py::test_a[2]", "a.py::test_b[1]", "b.py::test_a[1]", "a.py::test_a[3]"]
+    assert [is_further(case, begun) for case in cases] == [False, True, False, False, True]
 
 
 def test_shards_share_out_every_test_once() -> None:

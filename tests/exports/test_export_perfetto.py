@@ -142,6 +142,7 @@ def test_an_export_of_nsight_systems_comes_from_tables(tmp_path: Path) -> None:
     assert sum(event.get("cat") == "kernel" for event in found) == 2
 
 
+@pytest.mark.check
 def test_no_work_crosses_other_work_of_its_track(tmp_path: Path) -> None:
     """Perfetto leaves out slices that cross on one track (google/perfetto#4280, 2026)."""
     source = tmp_path / "rank0.json"

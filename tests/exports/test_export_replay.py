@@ -71,6 +71,7 @@ def test_names_and_values_of_a_trace_are_no_code() -> None:
     assert ascii('x"; import os #\n__title__') in script
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("operator", "row", "shapes", "words"),
     [

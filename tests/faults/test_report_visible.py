@@ -41,6 +41,7 @@ def test_the_name_of_a_file_cannot_steer_or_forge_an_error(tmp_path: Path, capsy
     assert "\\x1b[31mred error: forged" in error
 
 
+@pytest.mark.check
 @given(st.text())
 def test_what_is_visible_holds_no_steering_character_and_can_be_encoded(text: str) -> None:
     assert not STEERING.search(one_line(text))

@@ -189,6 +189,7 @@ def test_a_text_of_a_hundred_megabytes_costs_itself(tmp_path: Path) -> None:
     assert "gemm_kernel" in found.column("gpu_ops", "name")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [None, -1, 2**31, "GPU"])
 def test_work_of_a_device_that_cannot_be_is_that_of_its_context_or_of_none(number: Any, tmp_path: Path) -> None:
     own = launched(4)

@@ -32,6 +32,7 @@ def test_a_duration_that_runs_over_the_next_kernels_is_that_of_equal_work(tmp_pa
     assert read.rows("traces")[0]["last_ns"] - read.rows("traces")[0]["first_ns"] < 10**7
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift", [-25_000 * US, 25_000 * US, 2 * 86_400 * 10**9])
 def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Path) -> None:
     read = ingest(tmp_path, recording(shift))
@@ -40,6 +41,7 @@ def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Pat
     assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift", [25_000 * US, -25_000 * US])
 def test_the_clock_of_one_device_moves_no_work_of_another(shift: int, tmp_path: Path) -> None:
     kernels, calls = [], []
@@ -65,6 +67,7 @@ def test_the_clock_of_one_device_moves_no_work_of_another(shift: int, tmp_path: 
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("late", [-30 * 10**9, 30 * 10**9])
 def test_a_start_out_of_the_order_of_launches_is_read_at_its_launch(late: int, tmp_path: Path) -> None:
     start = 610 * US + late

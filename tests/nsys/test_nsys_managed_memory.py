@@ -43,6 +43,7 @@ def test_moves_keep_cause_and_direction_and_are_copies_too(tmp_path: Path) -> No
     assert {move["event_id"] for move in moves} < set(found.column("gpu_ops", "op_id"))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("device", [None, -1])
 def test_moves_and_faults_that_name_no_device_are_on_that_of_their_context_or_on_none(
     device: int | None, tmp_path: Path

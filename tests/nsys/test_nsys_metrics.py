@@ -79,6 +79,7 @@ def test_copies(opened: Run) -> None:
     ]
 
 
+@pytest.mark.check
 def test_the_queue_counts_only_where_the_kernel_waited_for_it(opened: Run) -> None:
     columns = "api_ns, queue_ns, kernel_ns, total_ns"
     assert opened.sql(f"SELECT {columns} FROM cuda_kern_exec_trace").fetchall() == [

@@ -124,6 +124,7 @@ def read_bytes() -> int:
     return int(READ_BYTES.read_text().split()[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
 @pytest.mark.parametrize(
     ("create", "rows"), [(METRICS, numbers), (DEFAULTS, numbers), (STRINGS, texts), (NVTX, ranges)]
@@ -162,6 +163,7 @@ def test_other_tables_are_left_to_sqlite(
     assert read(path) == read_by_sqlite(path, monkeypatch)
 
 
+@pytest.mark.check
 def test_pages_of_damaged_files_give_what_sqlite_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = made(tmp_path / "whole.sqlite", NVTX, list(ranges())[:3_000], "PRAGMA page_size = 512").read_bytes()
     draw, compared = random.Random(41), 0

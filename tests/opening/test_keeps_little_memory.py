@@ -40,6 +40,7 @@ def test_duckdb_keeps_no_memory_of_a_query_that_is_done_where_a_run_is_large() -
     assert held_mb[1] < held_mb[0] / 2
 
 
+@pytest.mark.check
 def test_traces_too_large_to_be_attributed_side_by_side_are_attributed_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ def test_ranks_of_a_single_step_are_bars() -> None:
     assert "rank 0" in svg and "2.00 ms" in svg and "<image" not in svg
 
 
+@pytest.mark.check
 def test_a_thousand_ranks_are_a_small_picture() -> None:
     times: list[list[float | None]] = [[float((rank * step) % 97) for step in range(100)] for rank in range(1024)]
     means = [1.0] * 1024

@@ -437,6 +437,7 @@ def test_a_format_that_is_none_is_named(root: Path, capsys: pytest.CaptureFixtur
     assert "unknown format 'pdf'" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_a_time_to_view_that_is_none_names_its_own_option(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

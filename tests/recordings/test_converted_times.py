@@ -72,6 +72,7 @@ def test_nanoseconds_since_the_epoch_are_not_called_a_trace_without_work(tmp_pat
     assert "records could not be read, and none could" in blocker["message"]
 
 
+@pytest.mark.check
 def test_a_table_that_a_spreadsheet_rounded_is_not_called_empty(tmp_path: Path) -> None:
     header = (
         "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,"
@@ -94,6 +95,7 @@ def test_a_table_that_a_spreadsheet_rounded_is_not_called_empty(tmp_path: Path) 
     assert "as the profiler wrote it" in blocker["fixes"][0]["text"]
 
 
+@pytest.mark.check
 def test_the_unit_that_viewers_show_changes_no_number(tmp_path: Path) -> None:
     document = sample("slow_loader")
     found = diagnosis_of({**document, "displayTimeUnit": "ns"}, tmp_path / "ns")
@@ -101,6 +103,7 @@ def test_the_unit_that_viewers_show_changes_no_number(tmp_path: Path) -> None:
     assert numbers(found) == numbers(expected)
 
 
+@pytest.mark.check
 def test_events_that_are_written_twice_count_once(tmp_path: Path) -> None:
     document = sample("slow_loader")
     twice = {**document, "traceEvents": document["traceEvents"] * 2}

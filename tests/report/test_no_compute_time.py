@@ -40,6 +40,7 @@ def test_kernels_without_a_length_are_counted_from_the_trace(dur_us: float, tmp_
     assert sentence == "40 kernels ran, recorded with a length of 0 ns: how long the GPU computed is not known."
 
 
+@pytest.mark.check
 def test_kernels_on_devices_that_do_not_exist_are_not_said_to_be_none(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     lost = ARGS.replace("0", str(2**31), 1)

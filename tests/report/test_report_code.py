@@ -42,6 +42,7 @@ def syntax(code: str) -> str | None:
         return None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_word_of_a_fix_is_broken_at_any_width(width: int) -> None:
     for rule, lang, code in CODES:

@@ -73,6 +73,7 @@ def test_of_several_devices_all_are_said_together_and_each_on_request() -> None:
     assert "rank 1, device 0 MFU 10.0 %" in long and "HFU counts what is computed again" in long
 
 
+@pytest.mark.check
 def test_a_run_is_diagnosed_with_the_numbers_of_the_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_run(SAMPLE, store=tmp_path) as run:
         stream = io.StringIO()

@@ -99,6 +99,7 @@ def test_times_that_cannot_be_true_limit_trust() -> None:
     assert [text.partition(":")[0] for text in damaged_times([*alone, {"trace": "b"}], rows)] == ["a", "b"]
 
 
+@pytest.mark.check
 def test_what_is_left_out_of_a_large_run_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_columns_that_change_are_those_of_bounds_that_differ() -> None:
     assert sorted(name for name in after if before[name] != after[name]) == sorted(CHANGING)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "fault", [UNCOMMON[0], *(pytest.param(fault, marks=pytest.mark.check) for fault in UNCOMMON[1:])]
 )

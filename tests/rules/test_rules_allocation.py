@@ -82,6 +82,7 @@ def test_refinements_that_go_in_circles_end() -> None:
     assert owned(first, second)[0] == {"b": 30}
 
 
+@pytest.mark.check
 def test_equal_claims_go_to_the_first_by_name_whatever_the_order() -> None:
     first, second = fired(rule_for("a", "host.sync"), 10), fired(rule_for("b", "host.sync"), 10)
     assert owned(first, second) == owned(second, first) == ({"a": 30}, {"host.dataloader": 100, "dev.dispatch": 5})

@@ -314,6 +314,7 @@ def test_a_parameter_that_only_a_comment_names_is_not_used(tmp_path: Path) -> No
 WAITS_CONDITION = "waits_per_step >= CASE step_count WHEN 0 THEN $min_waits_in_window ELSE $min_per_step END"
 
 
+@pytest.mark.check
 def test_an_explanation_runs_a_select_whose_fix_would_save_nothing() -> None:
     found = explained("sync-in-step", LOADER)
     assert found.verdict.state == "clear"

@@ -43,6 +43,7 @@ def diagnosed(run: traceanalyzer.Run, rules: list[Rule]) -> Diagnosis:
         return diagnose(connection, rules, run_name="run")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_a_diagnosis_is_the_same_where_all_sql_is_run(path: Path, tmp_path: Path) -> None:
     with traceanalyzer.open_run(path, store=tmp_path) as run:
@@ -75,6 +76,7 @@ def test_a_rule_that_fires_without_what_it_says_that_it_needs_fails_its_tests() 
     assert wrong.failures == ("it is not clear, although there is no row FROM process_output",)
 
 
+@pytest.mark.check
 def test_a_finding_whose_sql_says_nothing_of_a_run_stays_away(tmp_path: Path) -> None:
     with traceanalyzer.open_run(SAMPLES / "slow_loader", store=tmp_path) as run:
         found = diagnosed(run, RULES)

@@ -87,6 +87,7 @@ def test_a_rule_replaces_the_built_in_one_of_its_id(tmp_path: Path) -> None:
     assert found["dataloader-bound"].title == "The loader is slow"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "new", "line", "what", "hint"),
     [

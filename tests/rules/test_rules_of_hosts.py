@@ -30,6 +30,7 @@ def _rank(rank: int, own_us: int, loader_us: int) -> dict[str, object]:
     return {"traceEvents": events, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("late", "other", "expected"),
     [

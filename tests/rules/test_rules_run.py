@@ -124,6 +124,7 @@ def test_a_rank_that_is_clear_alone_belongs_to_the_finding_that_it_adds_to() -> 
     assert [fix.rule for fix in plan.fixes].count("dataloader-bound") == 1
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("key", ["one", *(pytest.param(key, marks=pytest.mark.check) for key in ("two", "all"))])
 def test_time_is_owned_once_over_all_ranks(key: str) -> None:
     _, diagnosis = simulated(key)

@@ -89,6 +89,7 @@ def without_includes(code: str) -> str:
     return re.sub(r"^#include .*\n", "", code, flags=re.MULTILINE)
 
 
+@pytest.mark.check
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("dialect", [CUDA, HIP])
 def test_a_compiler_takes_cpp(dialect: str) -> None:

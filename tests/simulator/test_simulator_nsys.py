@@ -112,6 +112,7 @@ def furthest_apart(kineto: Run, nsys: Run, query: str) -> float:
     return max(abs(told.get(key, 0.0) - read.get(key, 0.0)) for key in told.keys() | read.keys())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "name", ["loader", *(pytest.param(name, marks=pytest.mark.check) for name in SCENARIOS if name != "loader")]
 )

@@ -128,6 +128,7 @@ def test_other_numbers_in_names_are_no_ranks(one: str, other: str) -> None:
     assert sorted(map(natural_key, names))
 
 
+@pytest.mark.check
 def test_a_folder_of_pytorchs_own_names_is_read(tmp_path: Path) -> None:
     for stamp in (1741988781061204630, 1741988799061204630):
         (tmp_path / f"gpu-node-1_31337.{stamp}.pt.trace.json").write_text(events(slice_text(f"op {stamp}")))

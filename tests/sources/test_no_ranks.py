@@ -56,6 +56,7 @@ def test_a_trace_beside_its_packed_copy_counts_once(tmp_path: Path) -> None:
     assert set_aside == ["holds the same as rank0.json, which counts once"] * 2
 
 
+@pytest.mark.check
 def test_a_copy_under_another_name_counts_once(tmp_path: Path) -> None:
     for name in ("rank0.json", "backup.json"):
         (tmp_path / name).write_text(TRACE)
@@ -66,6 +67,7 @@ def cut(text: str, share: float = 0.6) -> str:
     return text[: int(len(text) * share)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("whole", "part"),
     [("rank0.json", "rank0_cut.json"), ("rank0.json", "download.json"), ("trace.json", "a copy.json")],

@@ -57,6 +57,7 @@ def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
     assert op_count(run_folder) == (3, True)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "name",
     [

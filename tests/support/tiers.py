@@ -2,7 +2,7 @@
 
 `make test` runs what is not marked `check`. `make check` adds those marked `gate`, and a sixteenth of the other marked
 ones, which the commit's content chooses: whoever checks the same files runs the same tests. `make nightly` runs every
-test.
+test. Of a test marked `sampled`, the first case is quick, and the others are marked `check`.
 
 The last two set TRACEANALYZER_TIER to their names: a missing dependency then fails instead of skipping. Properties get
 their full number of examples in the nightly tier, the first quarter of them in the check, and few in the loop: the same
@@ -68,6 +68,15 @@ def selected(test: str, *, marked: bool, gate: bool, tier: str, chosen: int) -> 
     if tier == "quick":
         return not marked
     return marked and (gate or share(test, SHARES) == chosen)
+
+
+def is_further(case: str, begun: set[str]) -> bool:
+    """Return whether another case of the same test came before; `begun` are the tests of those that did."""
+    test = case.partition("[")[0]
+    if test in begun:
+        return True
+    begun.add(test)
+    return False
 
 
 def share(test: str, shares: int) -> int:

@@ -39,6 +39,7 @@ def replayed(lane: int, **args: int) -> dict[str, Any]:
     return complete("kernel", "gemm", (0, lane), 210.0, WORK | {"correlation": 2, "grid": [8, 1, 1]} | own)
 
 
+@pytest.mark.check
 def test_the_tables_are_those_of_kineto() -> None:
     calls = [launch("cudaMemcpyAsync", 100.0, 1), launch("cudaGraphLaunch", 200.0, 2)]
     kineto = [*calls, copied("Memcpy HtoD (Pageable -> Device)"), replayed(21, stream=21, graph_id=5, graph_node_id=3)]
@@ -62,6 +63,7 @@ def test_the_tables_are_those_of_kineto() -> None:
     assert after.defects == {}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "source", "target", "read_as"),
     [

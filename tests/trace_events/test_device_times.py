@@ -72,6 +72,7 @@ def test_a_duration_that_runs_over_many_is_that_of_equal_work_where_no_launches_
     assert {dur for _, dur in kernels(found)} == {40}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("late_us", [-30e6, -2_000, 2_000, 30e6])
 def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_before(late_us: float) -> None:
     found = tables(changed(recording(waits=False), 5, ts=610 + late_us))
@@ -82,6 +83,7 @@ def test_a_start_out_of_the_order_of_launches_is_read_behind_what_was_launched_b
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "rows",
     [
@@ -154,6 +156,7 @@ def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> No
     assert found["traces"][0]["last_ns"] < 10_000_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift_us", [500, 25_000, 3.6e9])
 def test_one_call_that_waits_for_all_work_proves_a_clock_ahead_by_the_last_of_it(shift_us: float) -> None:
     rows = recording(waits=False)
@@ -164,6 +167,7 @@ def test_one_call_that_waits_for_all_work_proves_a_clock_ahead_by_the_last_of_it
     assert all(abs(start - (100 * at + 110)) < 10 for at, (start, _) in enumerate(kernels(found)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("moved_us", [30e6, -30e6, 450, -450, 3_600e6])
 def test_a_launch_whose_time_contradicts_its_kernel_or_the_others_is_left_out(moved_us: float) -> None:
     rows = recording(waits=False)
@@ -184,6 +188,7 @@ def without_waits(late_us: Callable[[int], float]) -> list[Event]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift_us", [2_000, 25_000, 3e6])
 def test_an_idle_device_that_starts_all_work_late_by_the_same_has_a_clock_ahead(shift_us: float) -> None:
     found = tables(without_waits(lambda at: shift_us + at % 3))
@@ -191,6 +196,7 @@ def test_an_idle_device_that_starts_all_work_late_by_the_same_has_a_clock_ahead(
     assert all(abs(start - 100 * at - 110) < 10 for at, (start, _) in enumerate(kernels(found)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "late_us",
     [
@@ -203,6 +209,7 @@ def test_work_that_starts_late_for_another_reason_proves_nothing_of_the_clock(la
     assert not {"clock-shifted", "clocks-contradict"} & set(tables(without_waits(late_us)).defects)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("share", "said"),
     [
@@ -241,6 +248,7 @@ def of_devices(rows: list[Event], moved_us: Callable[[float], float]) -> list[Ev
     return [row | {"ts": moved_us(row["ts"])} if row["cat"] == "gpu_memcpy" else row for row in rows]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift_us", [-25_000, -100, 100, 25_000])
 def test_a_wait_in_the_operator_of_a_copy_to_the_host_proves_the_clock(shift_us: float) -> None:
     found = tables(of_devices(reading_back(), lambda ts: ts + shift_us))
@@ -249,6 +257,7 @@ def test_a_wait_in_the_operator_of_a_copy_to_the_host_proves_the_clock(shift_us:
     assert all(abs(start - 100_000 * at - 110_000) < 10_000 for at, start in enumerate(copies))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "moved_us",
     [
@@ -261,6 +270,7 @@ def test_a_clock_that_does_not_keep_its_distance_is_said(moved_us: Callable[[flo
     assert set(tables(of_devices(reading_back(), moved_us)).defects) == {"clocks-contradict"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("operators", [True, False])
 def test_a_wait_of_another_stream_proves_nothing_of_the_clock(operators: bool) -> None:
     rows = [row for row in reading_back() if row["name"] != "cudaStreamSynchronize"]
@@ -270,6 +280,7 @@ def test_a_wait_of_another_stream_proves_nothing_of_the_clock(operators: bool) -
     assert tables([*of_devices(rows, lambda ts: ts + 500), *waits]).defects == {}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("call", ["urEnqueueUSMMemcpy", "hsa_amd_memory_async_copy_on_engine", "cudaMemcpyAsync"])
 def test_a_call_that_only_queues_a_copy_proves_nothing_of_the_clock(call: str) -> None:
     rows: list[Event] = []
@@ -291,6 +302,7 @@ def test_a_clock_that_jumps_is_said_and_left() -> None:
 YEAR_US = 365 * 86_400e6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ahead_us", [YEAR_US, -YEAR_US / 400, 2 * 86_400e6, 300e6, -300e6])
 @pytest.mark.parametrize("category", ["kernel", "cuda_runtime"])
 def test_a_far_record_is_named_and_left_out(ahead_us: float, category: str) -> None:
@@ -325,6 +337,7 @@ MARKS: dict[str, Event] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MARKS)
 def test_a_stray_mark_hours_after_all_else_does_not_stretch_the_recording(name: str) -> None:
     stray = {"name": name, "pid": 1, "tid": 1, "ts": 5 * 3_600e6, **MARKS[name]}

@@ -57,10 +57,12 @@ def metric_views(connection: duckdb.DuckDBPyConnection) -> set[str]:
     return {name for (name,) in connection.execute(of_metrics).fetchall()}
 
 
-def define_without_rows(connection: duckdb.DuckDBPyConnection, table: str, name: str) -> None:
+def define_without_rows(
+    connection: duckdb.DuckDBPyConnection, table: str, name: str, kind: Literal["TABLE", "TEMP TABLE"] = "TABLE"
+) -> None:
     """Define a table with the columns of a metric that has no rows."""
     columns = ", ".join(f'"{column.name}" {column.type}' for column in metrics()[name].columns)
-    connection.execute(f"CREATE TABLE main.{table} ({columns})")
+    connection.execute(f"CREATE {kind} {table} ({columns})")
 
 
 def define_not_computed(connection: duckdb.DuckDBPyConnection, name: str, limit_s: float) -> None:

@@ -43,6 +43,7 @@ def test_size_and_bus_bandwidth_are_those_of_nccls_benchmarks(
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("dtype", "size_bytes"),
     [("BFloat16", 200), ("Half", 200), ("Long", 800), ("Byte", 100), ("Float8_e4m3fn", 100), ("ComplexDouble", 1600)],

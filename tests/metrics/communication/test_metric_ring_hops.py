@@ -14,6 +14,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_a_ring_has_attention_in_each_hop_and_waits_alike(name: str) -> None:
     attention_count, last_ns, is_ring = CASES[name]

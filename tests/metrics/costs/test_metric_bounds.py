@@ -34,6 +34,7 @@ def test_a_class_twice_as_fast_is_worth_what_the_rerun_says() -> None:
     assert con.sql(f"SELECT count(*) FROM kernel_class WHERE class = '{name}'").fetchall() == [(count,)]
 
 
+@pytest.mark.check
 def test_every_kernel_is_of_one_class() -> None:
     con = in_memory.connect_tables(simulate_job(ALL_LATE).canonical_tables())
     told = con.sql("SELECT rank, class, kernel_count, dur_sum_ns FROM kernel_class_savings ORDER BY ALL").fetchall()
@@ -61,6 +62,7 @@ def test_a_rank_that_only_waits_owns_nothing_of_the_cause_and_wins_with_the_run(
     assert rows == [(0, False, True), (1, False, True), (2, True, True)]
 
 
+@pytest.mark.check
 def test_missing_ranks_leave_the_run_unknown() -> None:
     tables = simulate_job({**ONE_LATE, "ranks": 2, "faults": []}).canonical_tables()
     traces = tables["traces"]

@@ -53,12 +53,14 @@ def _run(
     return ask(con, "SELECT mfu_least, mfu_most, hfu_least, hfu_most, known_share, reason FROM flops_utilisation")
 
 
+@pytest.mark.check
 def test_a_product_over_its_window() -> None:
     ((*bounds, known, reason),) = _run()
     assert bounds == pytest.approx([MM_FLOPS / PEAK_PER_NS / 1_000_000] * 4)
     assert (known, reason) == (1, None)
 
 
+@pytest.mark.check
 def test_an_attention_with_an_unknown_mask_is_a_range() -> None:
     """4 heads of 1024 x 1024 pairs of 64 each: all of them, or 1024 * 1025 / 2 a head."""
     shapes = "[[1,4,1024,64],[1,4,1024,64],[1,4,1024,64]]"
@@ -68,6 +70,7 @@ def test_an_attention_with_an_unknown_mask_is_a_range() -> None:
     assert least / most == pytest.approx(1025 / 2048)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

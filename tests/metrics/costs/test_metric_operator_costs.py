@@ -385,6 +385,7 @@ def test_time_of_a_call_is_the_union_and_its_floor_comes_from_the_data_sheet() -
     ]
 
 
+@pytest.mark.check
 def test_work_without_a_modelled_operator_is_covered_by_other_metrics_or_by_none() -> None:
     names = {1: "record_param_comms", 2: "triton_poi_fused_add_0", 3: "aten::index", 4: "aten::mm"}
     con = connect(

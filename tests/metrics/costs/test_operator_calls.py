@@ -51,6 +51,7 @@ def test_of_an_operator_that_autocast_writes_twice_the_inner_counts() -> None:
 
 # div (tensor, number)  |---------------------|      gpu  kernel
 # div (tensor, tensor)         |------|
+@pytest.mark.sampled
 @pytest.mark.parametrize(("inner", "counts"), [("long int", 1), ("Scalar", 2)])
 def test_an_operator_that_was_given_a_number_counts_outside_where_it_becomes_a_tensor(inner: str, counts: int) -> None:
     shapes = "[[10,512],[]]"
@@ -90,6 +91,7 @@ def test_an_operator_that_calls_itself_with_other_shapes_or_twice_counts_once_ou
     assert [row[:2] for row in rows] == [(1, "aten::bmm"), (3, "aten::copy_")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["aten::bmm.out", "aten::bmm.dtype", "aten::bmm"])
 def test_an_overload_has_the_model_of_its_operator(name: str) -> None:
     rows = modelled([operator(1, name, 0, 100)], {1: "float"}, [])

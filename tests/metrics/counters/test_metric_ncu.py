@@ -166,6 +166,7 @@ NVIDIAS_NOCAST = (
 )
 
 
+@pytest.mark.check
 def test_kernels_of_lambdas_are_found_by_what_each_demangler_calls_them() -> None:
     one, two = (NOCAST % (number, number) for number in (1, 2))
     assert tiers(kernels(one), profiled((NVIDIAS_NOCAST % 1, {}))) == [(one, "launch")]
@@ -182,6 +183,7 @@ def test_a_mangled_name_stands_for_the_only_kernel_of_its_function() -> None:
     assert tiers(kernels(OURS), tables) == [(OURS, None)]
 
 
+@pytest.mark.check
 def test_another_grid_or_none_is_the_same_kernel_but_not_the_same_launch() -> None:
     assert tiers(kernels(OURS), profiled((THEIRS, {}), grid=(9, 3, 1))) == [(OURS, "name")]
     assert tiers(kernels(OURS), profiled((THEIRS, {}), grid=None)) == [(OURS, "name")]
@@ -203,6 +205,7 @@ def test_names_that_differ_in_a_lambdas_parameters_only_are_not_confused() -> No
     assert tiers(kernels(one, two), profiled((one, {}))) == [(two, None), (one, "launch")]
 
 
+@pytest.mark.check
 def test_another_compute_capability_is_another_machine() -> None:
     devices = [{"device": 0, "compute_major": 8, "compute_minor": 0}]
     assert tiers(kernels("k"), profiled(("k", {})), devices=devices) == [("k", None)]

@@ -99,6 +99,7 @@ def test_a_device_has_the_cache_and_the_links_of_its_model(
     assert ask(con, "SELECT cache_bytes, link_gb_per_s FROM device_details") == [(cache_mib * 2**20, link_gb_per_s)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4080 Laptop GPU", "Quadro RTX 5000 with Max-Q Design"])
 @pytest.mark.parametrize("sm_count", [58, None])
 def test_a_laptops_device_has_no_cache_of_the_larger_one_with_its_name(name: str, sm_count: int | None) -> None:

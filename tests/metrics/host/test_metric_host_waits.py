@@ -69,6 +69,7 @@ def test_calls_that_ask_until_work_is_done_are_one_wait() -> None:
     assert polls("120 220 320 420 520 602", "hipStreamQuery") == [(120, "stream", 120_000, 484_000)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("asked", "between"),
     [

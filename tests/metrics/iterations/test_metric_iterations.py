@@ -23,6 +23,7 @@ def annotated(*names: str) -> list[dict[str, Any]]:
     return slices
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "row"),
     [

@@ -249,6 +249,7 @@ def test_links_are_known_only_where_the_name_says_the_form(
     assert row == (link_gb_per_s,)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "device", [{"name": "NVIDIA X1"}, {"name": "NVIDIA H100 80GB HBM3", "sm_count": 16}, {"name": None}]
 )

@@ -11,6 +11,7 @@ device  sm_count
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("grid", "block", "filled_share"),
     [

@@ -20,6 +20,7 @@ def launches(*times: tuple[int, int], name: str = "level") -> list[dict[str, obj
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("times", "held_up"),
     [
@@ -38,6 +39,7 @@ def test_launches_that_take_many_times_the_usual_time_were_held_up(
     assert ask(con, "SELECT op_id FROM launch_times WHERE was_held_up ORDER BY op_id") == [(at,) for at in held_up]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("times", "takes_any"),
     [

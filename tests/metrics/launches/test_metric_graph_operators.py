@@ -75,6 +75,7 @@ def test_operations_of_a_graph_are_matched_by_name_in_the_order_of_the_capture()
     assert ask(con, "SELECT DISTINCT replay_count, sum_ns, capture_trace FROM graph_operators") == [(3, 30, "capture")]
 
 
+@pytest.mark.check
 def test_a_diagnosis_tells_for_how_much_of_replayed_graphs_a_capture_tells_operators() -> None:
     replayed = replays("a", "b", "c", "e", count=3)
     con = run(replayed, capture(("a", "aten::mm"), ("b", "aten::add"), ("c", "aten::mul")))
@@ -82,6 +83,7 @@ def test_a_diagnosis_tells_for_how_much_of_replayed_graphs_a_capture_tells_opera
     assert captured_share(run(replayed)) is None
 
 
+@pytest.mark.check
 def test_the_order_of_nodes_counts_before_that_of_starts() -> None:
     con = run(replays("a", "a", nodes=(2, 1)), capture(("a", "aten::mm"), ("a", "aten::bmm")))
     assert [row[3] for row in ask(con, MATCHES)] == ["aten::bmm", "aten::mm"]
@@ -126,6 +128,7 @@ def test_without_names_only_a_capture_of_as_many_launches_fits() -> None:
     assert ask(con, COVERAGE) == [(2, 0, 0, 0, 0.0)]
 
 
+@pytest.mark.check
 def test_of_captures_that_fit_equally_only_what_they_agree_on_counts() -> None:
     launches = (("a", "aten::mm"), ("b", "aten::add"))
     con = run(replays("a", "b"), capture(*launches, shape=1), capture(*launches, shape=2, first=500))
@@ -133,6 +136,7 @@ def test_of_captures_that_fit_equally_only_what_they_agree_on_counts() -> None:
     assert ask(con, COVERAGE) == [(2, 2, 2, 2, 1.0)]
 
 
+@pytest.mark.check
 def test_the_capture_with_most_of_the_operations_counts() -> None:
     smaller = capture(("a", "aten::mm"), ("e", "aten::add"), shape=1)
     con = run(replays("a", "b"), smaller, capture(("a", "aten::mm"), ("b", "aten::add"), shape=2, first=500))
@@ -233,6 +237,7 @@ def test_operators_of_a_replayed_graph_are_those_of_its_capture() -> None:
     ]
 
 
+@pytest.mark.check
 def test_without_a_capture_the_launches_of_a_graph_stay_without_operators() -> None:
     con = run(replays("gemm", "add", "gemm", count=2), traces=TRACES[:1])
     assert ask(con, "FROM op_summary") == ask(con, "FROM operators_by_step") == []
@@ -267,6 +272,7 @@ def test_calls_of_a_graph_have_costs_where_all_of_their_work_is_there() -> None:
 
 # div (tensor, number)  |----------------|
 # div (tensor, inner)       |--------|        launch
+@pytest.mark.check
 @pytest.mark.parametrize(("inner", "size_bytes"), [("long int", 2 * 2 * 5120), ("Scalar", 2 * 4 * 5120)])
 def test_an_operator_of_a_graph_that_was_given_a_number_counts_as_the_host_calls_it(
     inner: str, size_bytes: int
@@ -286,6 +292,7 @@ def test_an_operator_of_a_graph_that_was_given_a_number_counts_as_the_host_calls
     assert ask(con, "SELECT operator, size_bytes, dur_ns FROM operator_costs") == [("aten::div", size_bytes, 10)]
 
 
+@pytest.mark.check
 def test_captures_that_differ_in_shapes_tell_operators_without_costs() -> None:
     launches = (("gemm", "aten::mm"),)
     con = run(replays("gemm"), capture(*launches, shape=1), capture(*launches, shape=2, first=500))

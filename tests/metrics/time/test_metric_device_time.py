@@ -27,6 +27,7 @@ op_id  kind    stream  start_ns  dur_ns  is_comm
 """
 
 
+@pytest.mark.check
 def test_times_are_lengths_of_unions() -> None:
     assert ask(connect(gpu_ops=OPS), TIMES) == [(40, 40, 0, 20, 15, 10, 17, 10)]
 

@@ -92,6 +92,7 @@ def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_pa
     assert ledger(tmp_path, events) == {"host.op": 70_000, "host.python": 130_000}
 
 
+@pytest.mark.check
 def test_a_step_ends_where_the_call_of_the_profiler_begins_that_ends_it(tmp_path: Path) -> None:
     """The last call stops the recording, which takes longer than the step."""
     step = "torch/profiler/profiler.py(1150): step"
@@ -125,6 +126,7 @@ def test_a_run_with_gpu_work_has_none(tmp_path: Path) -> None:
     assert ledger(tmp_path, [*steps(100), event("aten::mm", 10, 20), kernel]) == {}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("operator", "state"), [("aten::mkldnn_convolution", "host"), ("aten::addmm", "no-gpu")])
 def test_a_machines_devices_do_not_matter_to_a_program_that_ran_on_the_cpu(
     tmp_path: Path, operator: str, state: str
@@ -226,6 +228,7 @@ def test_a_file_that_ends_early_holds_the_steps_that_an_operator_follows(tmp_pat
     assert rows == [("host.op", 100_000, 200_000), ("host.python", 100_000, 200_000)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("header", ['"deviceProperties": [],', ""])
 def test_a_file_that_ends_in_its_first_step_is_not_judged(
     tmp_path: Path, header: str, capsys: pytest.CaptureFixture[str]
@@ -235,6 +238,7 @@ def test_a_file_that_ends_in_its_first_step_is_not_judged(
     assert "outside operators" not in capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_a_file_that_ends_before_the_gpus_events_can_follow_is_no_run_on_the_cpu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
