@@ -16,6 +16,7 @@ import pytest
 from hatch_build import build_library
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, native
+from traceanalyzer.ingest.sink import define_calls
 from traceanalyzer.ingest.trace_events import TraceEventIngester, host_order
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser, sql
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -53,6 +54,7 @@ class BothReaders:
         self._folder = folder
         self._database = duckdb.connect(config={"threads": 1})
         self._database.execute(sql("categories"))
+        define_calls(self._database)
         self._database.execute(sql("macros"))
         categories = self._database.execute("SELECT raw, class, category FROM categories").fetchall()
         self._scanner = native.NativeScanner(categories)
