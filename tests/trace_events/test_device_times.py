@@ -353,6 +353,7 @@ def test_marks_that_go_on_for_hours_are_kept() -> None:
     assert len(found["instants"]) == len(marks)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damaged", range(4))
 @pytest.mark.parametrize("category", ["user_annotation", "cpu_op"])
 def test_a_step_with_a_damaged_duration_ends_where_the_next_one_begins(category: str, damaged: int) -> None:
@@ -398,6 +399,7 @@ def test_equal_slices_of_the_host_are_kept_beside_sound_work() -> None:
     assert len(found["host_slices"]) == len(without["host_slices"]) + 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [2**31, 2**40, 10**20, "GPU"])
 def test_work_of_a_device_that_cannot_be_is_not_added_to_a_real_one(number: object) -> None:
     args = {"device": number, "stream": 7, "correlation": 6}

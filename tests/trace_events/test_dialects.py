@@ -164,6 +164,7 @@ def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times() -> None:
     assert recorded_by(tables)[:2] == ("rocprof", "amd")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "category", "ends", "wanted"),
     [
@@ -187,6 +188,7 @@ def test_copies_in_perfetto_traces_of_rocprofv3_are_on_the_device_of_their_agent
     assert tables["defects"] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("odd", [{"x": 4}, ["4"], "none", -4, 2**40])
 @pytest.mark.parametrize("key", ["src_agent", "dst_agent"])
 def test_an_agent_that_is_no_number_is_counted(odd: object, key: str) -> None:
@@ -345,6 +347,7 @@ def test_ascend_tasks_are_launched_by_operators_and_by_calls() -> None:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("communication", "device"), [(7 << 10 | 9 << 5 | 1, 1), (7 << 10 | 9 << 5 | 4, 0), (901, 1)])
 def test_ascend_collectives_are_of_the_device_that_their_process_names(communication: int, device: int) -> None:
     other = 7 << 10 | 8 << 5 | 1
@@ -377,6 +380,7 @@ def test_ascend_waits_and_analyses_are_no_work() -> None:
     assert tables["host_slices"] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "shown", "counted"),
     [
@@ -433,6 +437,7 @@ def test_unitrace_is_not_taken_for_pytorch() -> None:
 CARD = "DEVICE<host0>[Intel Data Center GPU Max 1550] 0:41:0.0"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("processes", "devices"),
     [
@@ -478,6 +483,7 @@ def test_unitrace_is_known_by_its_calls_where_its_processes_have_no_names(has_wo
     assert unknown == [("device-unknown", 1)] * has_work
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("processes", "wanted"),
     [

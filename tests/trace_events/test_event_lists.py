@@ -83,6 +83,7 @@ def test_kernels_without_a_stream_are_no_calls_of_the_host() -> None:
     assert lost(tables) == {"unplaced-work": 1}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("gpu", [False, True])
 def test_a_program_that_used_a_gpu_is_told_from_one_on_the_cpu(tmp_path: Path, gpu: bool) -> None:
     events = [call("conv2d", 10, 100_000), *(on_gpu("conv2d", 0, 10, 150_000) if gpu else ())]
@@ -96,6 +97,7 @@ def test_a_program_that_used_a_gpu_is_told_from_one_on_the_cpu(tmp_path: Path, g
     assert ("used a GPU, whose work was not recorded (conv2d)" in finding.message) == gpu
 
 
+@pytest.mark.check
 def test_what_pytorch_writes_now_has_its_operators_and_frames(tmp_path: Path) -> None:
     torch: Any = needed("torch")
     layer, batch = torch.nn.Linear(64, 8), torch.randn(16, 64)

@@ -139,6 +139,7 @@ def onnxruntime() -> str:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("document", "recorder", "framework"),
     [
@@ -228,6 +229,7 @@ def _name(path: Path, corpus: Path) -> str:
     return str(path.relative_to(corpus)).removesuffix(".json.gz").removesuffix(".sqlite")
 
 
+@pytest.mark.check
 def test_kernels_of_onnx_runtime_run_on_the_first_device() -> None:
     tables = read(onnxruntime())
     assert [row["device"] for row in tables["gpu_ops"]] == [0]

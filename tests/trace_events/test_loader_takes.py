@@ -62,6 +62,7 @@ def test_workers_that_cannot_keep_up_leave_nothing_to_win(change: Change) -> Non
     assert most < 0.05
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("workers", CASES)
 def test_batches_that_cost_nothing_need_no_workers(workers: str) -> None:
     least, most, truth = told(workers, Change(("host.dataloader",)))

@@ -343,6 +343,7 @@ def test_a_number_that_all_launches_have_makes_no_ranks_of_one_process(tmp_path:
     assert "several-processes" not in {row["defect"] for row in rows_of(traces["0"], "defects")}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("later_us", [3.0, 1e6])  # at the same time, or one after the other
 def test_ranks_whose_processes_have_equal_numbers_are_named(tmp_path: Path, in_order: bool, later_us: float) -> None:

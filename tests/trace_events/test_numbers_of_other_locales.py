@@ -44,6 +44,7 @@ def test_a_word_for_a_duration_costs_one_event_at_most(word: str) -> None:
     assert tables.defects
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words", [["Infinity", "-nan", "NaN"], ["-nan", "+inf"], ["-nan"], ["-Infinity"], ["inf", "-NaN"]]
 )

@@ -163,6 +163,7 @@ def test_the_order_of_the_events_in_the_file_does_not_matter(chunk_bytes: int, s
     assert spans(mixed) == spans(frames)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(8))
 def test_frames_that_lie_in_their_callers_are_as_those_that_are_looked_at_one_by_one(
     monkeypatch: pytest.MonkeyPatch, seed: int

@@ -85,6 +85,7 @@ def test_files_of_all_kinds_have_the_tables_that_each_has_alone(tmp_path: Path) 
         assert found[file.name] == alone(tmp_path / f"alone-{file.stem}", file), file
 
 
+@pytest.mark.check
 def test_ranks_of_real_traces_have_the_tables_that_each_has_alone(tmp_path: Path, root: Path) -> None:
     files = []
     for name in ("plain", "stacks", "memory"):
@@ -99,6 +100,7 @@ def test_ranks_of_real_traces_have_the_tables_that_each_has_alone(tmp_path: Path
         assert found[file.name] == alone(tmp_path / f"alone-{file.stem}", file), file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "events",
     [
@@ -118,6 +120,7 @@ def test_a_file_that_needs_a_look_of_its_own_is_left_and_its_neighbours_are_not(
     assert together(tmp_path / "together", [plain[0], unusual, plain[1]]).keys() == {"0.json", "1.json"}
 
 
+@pytest.mark.check
 def test_a_run_with_broken_files_has_the_traces_and_the_errors_of_each_file_alone(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()

@@ -225,6 +225,7 @@ def test_kernels_without_arguments_are_gpu_work_where_their_process_is_a_device(
 KERNEL_ARGS = '{"device": 1, "stream": 7, "context": 1, "correlation": 9, "External id": 4, "grid": [2, 3, 4], "block": [64, 1, 1]}'  # noqa: E501
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("spelling", "args", "kind"),
     [
@@ -367,6 +368,7 @@ ERAS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "base", "expected_ns"), ERAS.values(), ids=ERAS.keys())
 def test_times_are_exact_in_every_spelling(text: str, base: int | None, expected_ns: int) -> None:
     header = "" if base is None else f', "baseTimeNanoseconds": {base}'

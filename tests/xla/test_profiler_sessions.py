@@ -99,6 +99,7 @@ def test_of_each_rank_the_newest_recording_is_read(tmp_path: Path) -> None:
     assert "holds 4 recordings; the newest of each rank is read" in note.what
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("hosts", [("node1", "node2"), ("node1", "node1")])
 def test_hosts_whose_clocks_differ_are_no_recordings_of_one_process(tmp_path: Path, hosts: tuple[str, str]) -> None:
     for place, (name, host) in enumerate(zip(("first", "second"), hosts, strict=True)):

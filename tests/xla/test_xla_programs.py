@@ -114,6 +114,7 @@ def test_an_operation_that_threads_run_at_once_takes_no_more_than_the_time(tmp_p
     assert (dot.share, dot.self_ns, dot.call_count) == (6 / 8, 50 * MS // 1000, 10)
 
 
+@pytest.mark.check
 def test_operators_of_threads_that_run_at_once_share_the_time_of_the_step(tmp_path: Path) -> None:
     """
     python   [train                 ]
@@ -190,6 +191,7 @@ def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8, launch_or
     return space(PlaneMaker("/host:CPU").line(9, "python", host).line(10, "py_xla_execute/10", calls), *planes)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device_count", [1, 2, 4])
 def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: int, tmp_path: Path) -> None:
     diagnosis = diagnose(fed_devices(device_count, 5.0), tmp_path)
@@ -200,6 +202,7 @@ def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: i
     assert "mp_prefetch" in (found.fixes[0].code or "")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device_count", [1, 2])
 def test_a_batch_is_found_where_work_runs_before_work_that_was_launched_first(
     device_count: int, tmp_path: Path
@@ -209,6 +212,7 @@ def test_a_batch_is_found_where_work_runs_before_work_that_was_launched_first(
     assert worth_share(found) == pytest.approx(5 / 11, abs=0.03)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("device_count", [1, 2, 4])
 def test_a_batch_that_is_there_in_time_is_no_limit_of_several_devices(device_count: int, tmp_path: Path) -> None:
     diagnosis = diagnose(fed_devices(device_count, 0.02), tmp_path)

@@ -207,6 +207,7 @@ def test_the_public_profile_of_four_chips_is_bound_by_copies_to_the_hosts_memory
         assert 0.98 * ledger.window_ns < 99 * 784.2e6
 
 
+@pytest.mark.check
 def test_a_tpu_whose_profile_has_no_flops_is_not_told_to_record_shapes(tmp_path: Path) -> None:
     content = tpu_space([("%dot.1", "convolution fusion", 9.0, "")])
     (tmp_path / "host.xplane.pb").write_bytes(content)
@@ -265,6 +266,7 @@ def test_a_verdict_on_a_tpu_has_the_words_of_tpus(tmp_path: Path) -> None:
     assert "kernel" not in busy
 
 
+@pytest.mark.check
 def test_what_a_profile_of_a_tpu_holds_has_the_words_of_tpus(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
