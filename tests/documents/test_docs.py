@@ -148,6 +148,10 @@ def test_fragments_of_the_changelog_have_a_type_that_a_release_knows(root: Path)
     assert [name for name in names if not re.fullmatch(rf"\+[a-z0-9-]+\.({'|'.join(types)})\.md", name)] == []
 
 
+def test_architecture_fits_three_screens() -> None:
+    assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 3 * 60
+
+
 def test_architecture_names_only_what_is_there() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = {path for path in re.findall(r"`(traceanalyzer/[a-z_/.]*)", text) if not path.endswith(".")}

@@ -34,6 +34,14 @@ _SYCL_KINDS = {
 }
 _KINDS = {"HtoD": ("{} -> Device", "HtoD"), "DtoH": ("Device -> {}", "DtoH"), "DtoD": ("Device -> Device", "DtoD")}
 
+# Kernels that many programs run.
+GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
+SGEMM = "ampere_sgemm_128x128_tn"
+MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, at::Array<char*, 3> >(int)"
+FUSED = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
+)
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -164,6 +172,21 @@ class TorchProgram:
         with self.op(operator):
             self.launch(name, us, grid, block, **args)
         self.now_us += self.op_us / 2
+
+    def backward(self, node: str, operator: str, kernel: str, us: float, grid: int = 512) -> None:
+        """Run one operator of the backward pass."""
+        with self.on(4_500), self.op(f"autograd::engine::evaluate_function: {node}"):
+            self.run(operator, kernel, us, grid)
+
+    def update(self, us: float, optimizer: str = "Adam") -> None:
+        """Run the fused step of an optimizer."""
+        with self.inside("user_annotation", f"Optimizer.step#{optimizer}.step"):
+            self.run(f"aten::_fused_{optimizer.lower()}_", FUSED, us, 400)
+
+    def move(self, kind: str, size_bytes: int, us: float, *, pinned: bool = False) -> None:
+        """Copy as tensor.to() does."""
+        with self.op("aten::to"), self.op("aten::_to_copy"), self.op("aten::copy_"):
+            self.copy(kind, size_bytes, us, pinned=pinned)
 
     def replay(self, kernels: Sequence[tuple[str, float, int, int]], *, call_us: float = 60) -> None:
         """Launch a graph with kernels that follow each other closely."""

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 from program_findings import diagnosed, lead_of, words
-from torch_program import A100, MI300, V100, TorchProgram
+from torch_program import A100, FUSED, GEMM, MI300, V100, TorchProgram
 
 pytestmark = pytest.mark.check
 
 Case = tuple[Callable[[int], TorchProgram], str, str, str]
-GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
 TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1"
-ADAM = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
-)
 RCCL = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
 SUM = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 NORM = "void at::native::batch_norm_{}<c10::Half, float, float>(at::PackedTensorAccessor)"
@@ -42,7 +38,7 @@ def sharded(rank: int) -> TorchProgram:
             with program.inside("user_annotation", "FSDP::post_backward_reduce"):
                 program.after(21, 7)
                 program.collective("_reduce_scatter_base", RCCL, 2_700, 100_000_000, stream=21)
-            program.run("step", ADAM, 700)
+            program.run("step", FUSED, 700)
     return program
 
 
@@ -62,7 +58,7 @@ def normalizing_together(rank: int) -> TorchProgram:
                     waiting_for(program, "_allgather_base", RCCL, 60, 1_025)
                     program.run("aten::batch_norm_gather_stats", NORM.format("reduce_statistics_kernel"), 8, 2)
                     program.run("aten::batch_norm_elemt", NORM.format("transform_input_kernel"), 45)
-            program.run("step", ADAM, 300)
+            program.run("step", FUSED, 300)
     return program
 
 
@@ -80,7 +76,7 @@ def accumulating(rank: int) -> TorchProgram:
                         program.run("aten::mm", GEMM, 350)
                     waiting_for(program, "allreduce", SUM, 9_000, 25_000_000)
             with program.inside("user_annotation", "Optimizer.step#AdamW.step"):
-                program.run("aten::_fused_adamw_", ADAM, 300)
+                program.run("aten::_fused_adamw_", FUSED, 300)
     return program
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import program_findings
 import pytest
 from program_findings import lead_of, words
-from torch_program import A100, RTX_3090, TorchProgram
+from torch_program import A100, GEMM, RTX_3090, SGEMM, TorchProgram
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
@@ -17,14 +17,9 @@ from traceanalyzer.diagnosis.verdict import judge
 pytestmark = pytest.mark.check
 
 Case = tuple[TorchProgram | list[TorchProgram], str, str, str]
-GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
-SGEMM = "ampere_sgemm_128x128_tn"
 FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, bfloat16_t>>(Flash_fwd_params)"
 SOFTMAX = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, float, float, float>(float*, float const*)"
 NORM = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float>>>(T)"
-FUSED = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
-)
 
 
 def diagnosed(folder: Path, program: TorchProgram | list[TorchProgram]) -> Diagnosis:
@@ -35,17 +30,6 @@ def diagnosed(folder: Path, program: TorchProgram | list[TorchProgram]) -> Diagn
     return program_findings.diagnosed(folder / "job")
 
 
-def backward(program: TorchProgram, node: str, operator: str, kernel: str, us: float, grid: int = 512) -> None:
-    """Run one operator of the backward pass."""
-    with program.on(4_500), program.op(f"autograd::engine::evaluate_function: {node}"):
-        program.run(operator, kernel, us, grid)
-
-
-def update(program: TorchProgram, us: float) -> None:
-    with program.inside("user_annotation", "Optimizer.step#AdamW.step"):
-        program.run("aten::_fused_adamw_", FUSED, us, 400)
-
-
 def nodes_on_the_host(*, thread: int) -> TorchProgram:
     """Every second node of the backward pass computes on the CPU: the calling thread runs those, as autograd does."""
     program = TorchProgram(A100)
@@ -54,14 +38,14 @@ def nodes_on_the_host(*, thread: int) -> TorchProgram:
             for _ in range(20):
                 program.run("aten::addmm", GEMM, 100, 512)
             for _ in range(20):
-                backward(program, "AddmmBackward0", "aten::mm", GEMM, 100)
+                program.backward("AddmmBackward0", "aten::mm", GEMM, 100)
                 with (
                     program.on(thread),
                     program.op("autograd::engine::evaluate_function: IndexBackward0"),
                     program.op("aten::index_put_"),
                 ):
                     program.host(800)
-            update(program, 300)
+            program.update(300, "AdamW")
     return program
 
 
@@ -76,13 +60,13 @@ def over_a_slow_link(*, kind: str) -> list[TorchProgram]:
                         program.run("aten::mm", GEMM, 900, 512)
                 for _ in range(4):
                     for _ in range(5):
-                        backward(program, "MmBackward0", "aten::mm", GEMM, 900)
+                        program.backward("MmBackward0", "aten::mm", GEMM, 900)
                     with program.on(4_500):
                         program.after(20, 7)
                         name = f"ncclDevKernel_AllReduce_Sum_{kind}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
                         program.collective("allreduce", name, 25_000, 12_500_000)
                 program.after(7, 20)
-                update(program, 900)
+                program.update(900, "AdamW")
     return ranks
 
 
@@ -117,11 +101,11 @@ def reading_each_norm() -> TorchProgram:
             for _ in range(30):
                 program.run("aten::addmm", GEMM, 300, 512)
             for _ in range(60):
-                backward(program, "AddmmBackward0", "aten::mm", GEMM, 300)
+                program.backward("AddmmBackward0", "aten::mm", GEMM, 300)
             for _ in range(200):
                 program.run("aten::linalg_vector_norm", NORM, 6, 40)
                 program.item()
-            update(program, 400)
+            program.update(400, "AdamW")
     return program
 
 
@@ -188,8 +172,8 @@ def stepping_environments() -> TorchProgram:
                 with program.inside("python_function", "gymnasium/vector/sync_vector_env.py(120): step_wait"):
                     program.host(2_500)
             for _ in range(30):
-                backward(program, "AddmmBackward0", "aten::mm", SGEMM, 60)
-            update(program, 60)
+                program.backward("AddmmBackward0", "aten::mm", SGEMM, 60)
+            program.update(60, "AdamW")
     return program
 
 
@@ -220,7 +204,7 @@ def updating_elsewhere() -> TorchProgram:
             for _ in range(20):
                 program.run("aten::mm", GEMM, 600, 512)
             for _ in range(40):
-                backward(program, "MmBackward0", "aten::mm", GEMM, 600)
+                program.backward("MmBackward0", "aten::mm", GEMM, 600)
             for _ in range(20):
                 with program.op("aten::copy_"):
                     program.copy("DtoH", 100_000_000, 4_500, pinned=True, waits=True)
@@ -247,8 +231,8 @@ def in_a_ring() -> list[TorchProgram]:
                         program.collective("batch_isend_irecv", name, 900, 8_000_000)
                         program.after(7, 20)
                 for _ in range(12):
-                    backward(program, "MmBackward0", "aten::mm", GEMM, 1_800)
-                update(program, 300)
+                    program.backward("MmBackward0", "aten::mm", GEMM, 1_800)
+                program.update(300, "AdamW")
     return ranks
 
 
@@ -261,10 +245,10 @@ def over_a_vocabulary() -> TorchProgram:
                 program.run("aten::mm", GEMM, 700, 512)
             with program.op("aten::log_softmax"):
                 program.run("aten::_log_softmax", SOFTMAX, 9_000, 8_000)
-            backward(program, "LogSoftmaxBackward0", "aten::_log_softmax_backward_data", SOFTMAX, 12_000, 8_000)
+            program.backward("LogSoftmaxBackward0", "aten::_log_softmax_backward_data", SOFTMAX, 12_000, 8_000)
             for _ in range(24):
-                backward(program, "MmBackward0", "aten::mm", GEMM, 700)
-            update(program, 600)
+                program.backward("MmBackward0", "aten::mm", GEMM, 700)
+            program.update(600, "AdamW")
     return program
 
 

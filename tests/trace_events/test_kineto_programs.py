@@ -8,7 +8,7 @@ from pathlib import Path
 import program_findings
 import pytest
 from program_findings import lead_of, words
-from torch_program import A100, RTX_3090, RTX_4090, T4, V100, TorchProgram
+from torch_program import A100, GEMM, MUL, RTX_3090, RTX_4090, T4, V100, TorchProgram
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.diagnosis.verdict import judge
@@ -17,8 +17,6 @@ from traceanalyzer.run import open_run
 pytestmark = pytest.mark.check
 
 Case = tuple[TorchProgram, str, str, str]
-GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
-MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, at::Array<char*, 3> >(int)"
 SELECT = "void at_cuda_detail::cub::DeviceSelectSweepKernel<at_cuda_detail::cub::DispatchSelectIf>(int)"
 INDEX = "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel>(long)"
 CONV = "volta_scudnn_128x64_relu_interior_nn_v1"
@@ -27,12 +25,6 @@ ZERO = "LinearFunctionForZeroStage3"
 
 def diagnosed(folder: Path, program: TorchProgram) -> Diagnosis:
     return program_findings.diagnosed(program.write(folder / "trace.json"))
-
-
-def move(program: TorchProgram, kind: str, size_bytes: int, us: float) -> None:
-    """Copy as tensor.to() does."""
-    with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
-        program.copy(kind, size_bytes, us)
 
 
 def find_sizes(program: TorchProgram) -> None:
@@ -92,7 +84,7 @@ def updating_on_the_host() -> TorchProgram:
             program.synchronize("Stream")
             with program.inside("user_annotation", "Optimizer.step#DeepSpeedCPUAdam.step"):
                 program.host(60_000)
-            move(program, "HtoD", 1_000, 1)
+            program.move("HtoD", 1_000, 1)
     return program
 
 
@@ -113,7 +105,7 @@ def offloading() -> TorchProgram:
     program = TorchProgram(T4)
     for _ in range(24):
         for _ in range(4):
-            move(program, "HtoD", 33_554_432, 11_000)
+            program.move("HtoD", 33_554_432, 11_000)
         for _ in range(4):
             program.run("aten::linear", "turing_fp16_s1688gemm_fp16_64x64_sliced1x2_ldg8_f2f_tn", 180, 64)
     return program
@@ -121,7 +113,7 @@ def offloading() -> TorchProgram:
 
 def loading_once() -> TorchProgram:
     program = TorchProgram(A100)
-    move(program, "HtoD", 2_000_000_000, 600_000)
+    program.move("HtoD", 2_000_000_000, 600_000)
     for _ in range(200):
         program.run("aten::mm", GEMM, 300)
     return program
@@ -199,10 +191,10 @@ def acting_in_a_simulator() -> TorchProgram:
     """A policy of small kernels, whose action a simulator on the host needs: the copies of a few bytes cost nothing."""
     program = TorchProgram(T4)
     for _ in range(150):
-        move(program, "HtoD", 256, 1.2)
+        program.move("HtoD", 256, 1.2)
         for _ in range(4):
             program.run("aten::addmm", "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 4, true>(int)", 5, 4)
-        move(program, "DtoH", 24, 1.2)
+        program.move("DtoH", 24, 1.2)
         program.host(1_500)
     return program
 
@@ -348,7 +340,7 @@ def test_the_lead_and_its_fix_are_right_for_the_program(name: str, tmp_path: Pat
 def test_a_call_lies_in_the_operator_that_takes_as_long_whatever_their_order_in_the_file(tmp_path: Path) -> None:
     program = TorchProgram(A100)
     for _ in range(10):
-        move(program, "HtoD", 33_554_432, 11_000)
+        program.move("HtoD", 33_554_432, 11_000)
         for _ in range(30):
             program.run("aten::mm", GEMM, 180)
     calls = {event["args"].get("External id"): event for event in program.events if event["cat"] == "cuda_runtime"}

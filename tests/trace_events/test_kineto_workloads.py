@@ -8,7 +8,7 @@ from pathlib import Path
 import program_findings
 import pytest
 from program_findings import lead_of, words
-from torch_program import A100, RTX_3090, T4, TorchProgram
+from torch_program import A100, GEMM, MUL, RTX_3090, SGEMM, T4, TorchProgram
 from workloads.workloads import LOCKED
 
 from traceanalyzer.diagnosis import Diagnosis
@@ -18,9 +18,6 @@ from tracesim import simulate_job
 pytestmark = pytest.mark.check
 
 Case = tuple[TorchProgram, str, str, str]
-GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
-SGEMM = "ampere_sgemm_128x128_tn"
-MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, at::Array<char*, 3> >(int)"
 GATHER = "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned int, 2, 2, -2, true>(T)"
 SCATTER = (
     "void at::native::_scatter_gather_elementwise_kernel<128, 8, "
@@ -28,24 +25,10 @@ SCATTER = (
 )
 LOOKUP = "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<float, long>(long*, long*)"
 GRADIENT = "void at::native::(anonymous namespace)::compute_grad_weight_bags<float, long>(long*, float*, long*)"
-FUSED = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>>"
-)
 
 
 def diagnosed(folder: Path, program: TorchProgram) -> Diagnosis:
     return program_findings.diagnosed(program.write(folder / "trace.json"))
-
-
-def backward(program: TorchProgram, node: str, operator: str, kernel: str, us: float, grid: int = 4_096) -> None:
-    """Run one operator of the backward pass."""
-    with program.on(4_500), program.op(f"autograd::engine::evaluate_function: {node}"):
-        program.run(operator, kernel, us, grid)
-
-
-def update(program: TorchProgram, us: float) -> None:
-    with program.inside("user_annotation", "Optimizer.step#Adam.step"):
-        program.run("aten::_fused_adam_", FUSED, us, 400)
 
 
 def passing_messages() -> TorchProgram:
@@ -58,10 +41,12 @@ def passing_messages() -> TorchProgram:
                 program.run("aten::scatter_add_", SCATTER, 3_900, 4_096)
                 program.run("aten::addmm", SGEMM, 500)
             for _ in range(4):
-                backward(program, "ScatterAddBackward0", "aten::gather", SCATTER, 2_600)
-                backward(program, "IndexSelectBackward0", "aten::index_add_", GATHER.replace("Select", "Func"), 4_100)
-                backward(program, "AddmmBackward0", "aten::mm", SGEMM, 900)
-            update(program, 900)
+                program.backward("ScatterAddBackward0", "aten::gather", SCATTER, 2_600, 4_096)
+                program.backward(
+                    "IndexSelectBackward0", "aten::index_add_", GATHER.replace("Select", "Func"), 4_100, 4_096
+                )
+                program.backward("AddmmBackward0", "aten::mm", SGEMM, 900, 4_096)
+            program.update(900)
     return program
 
 
@@ -75,10 +60,10 @@ def looking_up() -> TorchProgram:
             for _ in range(8):
                 program.run("aten::addmm", GEMM, 250)
             for _ in range(8):
-                backward(program, "AddmmBackward0", "aten::mm", GEMM, 500)
+                program.backward("AddmmBackward0", "aten::mm", GEMM, 500, 4_096)
             for _ in range(26):
-                backward(program, "EmbeddingBagBackward0", "aten::_embedding_bag_dense_backward", GRADIENT, 600)
-            update(program, 900)
+                program.backward("EmbeddingBagBackward0", "aten::_embedding_bag_dense_backward", GRADIENT, 600, 4_096)
+            program.update(900)
     return program
 
 
@@ -93,18 +78,12 @@ def in_bfloat16(*, on_turing: bool) -> TorchProgram:
     return program
 
 
-def move(program: TorchProgram, kind: str, size_bytes: int, us: float, *, pinned: bool = False) -> None:
-    """Copy as tensor.to() does."""
-    with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
-        program.copy(kind, size_bytes, us, pinned=pinned)
-
-
 def train(program: TorchProgram, layers: int, us: float) -> None:
     """Run a forward and a backward pass that the launching thread is ahead of."""
     for _ in range(layers):
         program.run("aten::addmm", GEMM, us, 512)
     for _ in range(2 * layers):
-        backward(program, "AddmmBackward0", "aten::mm", GEMM, us, 512)
+        program.backward("AddmmBackward0", "aten::mm", GEMM, us, 512)
 
 
 def logging_each_loss() -> TorchProgram:
@@ -113,8 +92,8 @@ def logging_each_loss() -> TorchProgram:
     for step in range(6):
         with program.step(step):
             train(program, 30, 200)
-            update(program, 300)
-            move(program, "DtoH", 4, 1.3)
+            program.update(300)
+            program.move("DtoH", 4, 1.3)
             program.host(3_000)
     return program
 
@@ -146,9 +125,9 @@ def tables_on_the_host() -> TorchProgram:
             for _ in range(26):
                 with program.op("aten::embedding_bag"), program.op("aten::_embedding_bag"):
                     program.host(700)
-                move(program, "HtoD", 2_000_000, 190)
+                program.move("HtoD", 2_000_000, 190)
             train(program, 8, 300)
-            update(program, 300)
+            program.update(300)
     return program
 
 
@@ -158,7 +137,7 @@ def decoding_videos() -> TorchProgram:
         with program.step(step):
             with program.op("torchcodec_ns::get_frames_at_indices"):
                 program.host(60_000)
-            move(program, "HtoD", 40_000_000, 1_800, pinned=True)
+            program.move("HtoD", 40_000_000, 1_800, pinned=True)
             for _ in range(40):
                 program.run("aten::addmm", GEMM, 400, 512)
     return program
@@ -204,8 +183,8 @@ def slowed_down() -> TorchProgram:
             for layer in range(30):
                 program.run("aten::addmm", GEMM, us, (512, 640, 768)[layer % 3])
             for layer in range(60):
-                backward(program, "AddmmBackward0", "aten::mm", GEMM, us, (512, 640, 768)[layer % 3])
-            update(program, 900)
+                program.backward("AddmmBackward0", "aten::mm", GEMM, us, (512, 640, 768)[layer % 3])
+            program.update(900)
     return program
 
 
@@ -215,7 +194,7 @@ def of_many_lengths() -> TorchProgram:
     for step in range(14):
         with program.step(step):
             train(program, 30, (250, 850, 400, 500, 1_050, 650, 300)[step % 7])
-            update(program, 900)
+            program.update(900)
     return program
 
 
@@ -225,9 +204,9 @@ def saving() -> TorchProgram:
     for step in range(12):
         with program.step(step):
             train(program, 30, 700)
-            update(program, 900)
+            program.update(900)
             for _ in range(60 * (step % 4 == 3)):
-                move(program, "DtoH", 40_000_000, 3_500)
+                program.move("DtoH", 40_000_000, 3_500)
                 program.host(9_000)
     return program
 
@@ -244,9 +223,9 @@ def starting_epochs() -> TorchProgram:
                 program.host(300_000)
             with program.inside("user_annotation", following):
                 program.host(1_200_000 if step % 5 == 0 else 200)
-            move(program, "HtoD", 40_000_000, 1_800, pinned=True)
+            program.move("HtoD", 40_000_000, 1_800, pinned=True)
             train(program, 30, 700)
-            update(program, 900)
+            program.update(900)
     return program
 
 
