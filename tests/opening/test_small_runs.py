@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from traceanalyzer.query import engine
-from traceanalyzer.query.canonical import OneTraceConnections, copy_run
+from traceanalyzer.opening import attributing
+from traceanalyzer.query import canonical, engine
+from traceanalyzer.query.canonical import FewTracesConnections, copy_run
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from traceanalyzer.schema import trace_tables
@@ -42,17 +45,45 @@ def test_tables_in_memory_and_files_give_the_same_diagnosis(tmp_path: Path, monk
 
 
 @pytest.mark.check
+def test_small_traces_are_attributed_together_as_each_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate_job(RUN | {"ranks": 3}).write_kineto(tmp_path / "run")
+    held: list[int] = []
+    holding = FewTracesConnections.holding
+
+    def noted(self: FewTracesConnections, trace_ids: list[int]) -> Any:
+        held.append(len(trace_ids))
+        return holding(self, trace_ids)
+
+    def attribution(store: str) -> dict[str, pa.Table]:
+        with open_run(tmp_path / "run", store=tmp_path / store, jobs=1) as run:
+            assert run.derived is not None
+            return {file.stem: pq.ParquetFile(file).read() for file in sorted(run.derived.glob("*.parquet"))}
+
+    monkeypatch.setattr(FewTracesConnections, "holding", noted)
+    together = attribution("together")
+    monkeypatch.setattr(attributing, "_SMALL_AT_ONCE", 2)
+    in_two = attribution("two")
+    monkeypatch.setattr(canonical, "MOST_BYTES", 0)
+    alone = attribution("alone")
+    assert held == [3, 2, 1, 1, 1, 1]
+    assert together == in_two == alone
+
+
+@pytest.mark.check
 def test_no_query_of_one_trace_opens_the_file_of_a_table_without_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate_job(RUN).write_kineto(tmp_path / "run")
     columns: dict[str, list[tuple[str, str]]] = {}
     held: list[dict[str, str]] = []
-    holding = OneTraceConnections.holding
+    holding = FewTracesConnections.holding
+    monkeypatch.setattr(canonical, "MOST_BYTES", 0)
 
     @contextmanager
-    def noted(self: OneTraceConnections, trace_id: int) -> Iterator[duckdb.DuckDBPyConnection]:
-        with holding(self, trace_id) as connection:
+    def noted(self: FewTracesConnections, trace_ids: list[int]) -> Iterator[duckdb.DuckDBPyConnection]:
+        with holding(self, trace_ids) as connection:
             views = "SELECT view_name, sql FROM duckdb_views() WHERE schema_name = 'canonical'"
             held.append(dict(connection.execute(views).fetchall()))
             for name in held[-1]:
@@ -60,7 +91,7 @@ def test_no_query_of_one_trace_opens_the_file_of_a_table_without_rows(
                 columns.setdefault(name, [row[:2] for row in described])
             yield connection
 
-    monkeypatch.setattr(OneTraceConnections, "holding", noted)
+    monkeypatch.setattr(FewTracesConnections, "holding", noted)
     with open_run(tmp_path / "run", store=tmp_path / "store") as run:
         counts = {name: run.sql(f"SELECT count(*) FROM canonical.{name}").fetchall()[0][0] for name in columns}
     assert len(held) == RUN["ranks"]

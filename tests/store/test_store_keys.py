@@ -38,13 +38,13 @@ DERIVING = """
 from traceanalyzer.attribution.tables import READS, attribute
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.query import engine
-from traceanalyzer.query.canonical import OneTraceConnections
+from traceanalyzer.query.canonical import FewTracesConnections
 parts = sorted(path.parent for path in Path(sys.argv[2]).rglob("traces.parquet"))
 traces = [engine.StoredTrace(part, part.name, part, rank, "name") for rank, part in enumerate(parts)]
-connections = OneTraceConnections(dict(enumerate(traces)), READS)
+connections = FewTracesConnections(dict(enumerate(traces)), READS)
 def attributed(matched):
     for number in matched.trace_ids:
-        with connections.holding(number) as own:
+        with connections.holding([number]) as own:
             yield attribute(own, number, AttributionOptions(), matched.waits)
 with engine.connect_canonical(traces) as connection:
     engine.compute_derived(connection, None, None, attributed)

@@ -44,7 +44,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.finding import open_store
 from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.process import give_memory_back
-from traceanalyzer.query.canonical import OneTraceConnections
+from traceanalyzer.query.canonical import FewTracesConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema import parquet_options
 from traceanalyzer.store.inputs import StoredTrace
@@ -57,6 +57,8 @@ _OF_WAITS = pa.schema(
 
 # Attribution holds some 350 bytes a host slice of a trace: more slices at once would take more than half a gigabyte.
 _SLICES_AT_ONCE = 1_500_000
+# So many small traces share the planning of what copies them into memory.
+_SMALL_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ def attribute_source(task: AttributionTask) -> bool:
         opened_store.written_elsewhere(trace.folder.parent.name)
         waits = read_waits(matched, task.trace_id)
         with (
-            closing(OneTraceConnections({task.trace_id: trace}, READS)) as connections,
-            connections.holding(task.trace_id) as connection,
+            closing(FewTracesConnections({task.trace_id: trace}, READS)) as connections,
+            connections.holding([task.trace_id]) as connection,
         ):
             write_rank(scratch, attribute(connection, task.trace_id, task.options, waits))
 
@@ -99,22 +101,25 @@ def in_threads(
     """Return what attributes traces in threads of this process; what other processes left in the store is read."""
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
-        def one(trace_id: int) -> RankTables:
-            found = opened_store.find_rank_folder(derived, str(trace_id))
-            if found is not None:
-                return read_rank(found, trace_id)
-            with connections.holding(trace_id) as connection:
-                tables = attribute(connection, trace_id, options, matched.waits)
+        def some(trace_ids: Sequence[int]) -> list[RankTables]:
+            found = {number: opened_store.find_rank_folder(derived, str(number)) for number in trace_ids}
+            tables = {number: read_rank(folder, number) for number, folder in found.items() if folder is not None}
+            missing = [number for number in trace_ids if number not in tables]
+            if missing:
+                with connections.holding(missing) as connection:
+                    tables |= {number: attribute(connection, number, options, matched.waits) for number in missing}
             if at_once == 1:
                 give_memory_back()
-            return tables
+            return [tables[number] for number in trace_ids]
 
         at_once = min(jobs, _at_once(traces))
         with (
-            closing(OneTraceConnections(dict(enumerate(traces)), READS)) as connections,
+            closing(FewTracesConnections(dict(enumerate(traces)), READS)) as connections,
             ThreadPoolExecutor(at_once) as pool,
         ):
-            yield from pool.map(one, matched.trace_ids)
+            of_each = min(_SMALL_AT_ONCE, -(-len(matched.trace_ids) // at_once))
+            for tables in pool.map(some, connections.groups(matched.trace_ids, of_each)):
+                yield from tables
 
     return attributed
 

@@ -59,32 +59,49 @@ def define_canonical(
             _insert_captures(connection, numbered)
 
 
-class OneTraceConnections:
-    """Connections that each hold one trace of a run at a time, by its number, for the threads of a pool.
+class FewTracesConnections:
+    """Connections that each hold one trace of a run at a time, or a few small ones, for the threads of a pool.
 
-    A connection is used again for another trace: opening one takes seven times as long.
+    A connection is used again for other traces: opening one takes seven times as long. Small traces are copied into
+    memory, many in one statement: planning over the files of each takes longer than its rows do.
     """
 
     def __init__(self, traces: Mapping[int, StoredTrace], needed: Set[str] | None = None) -> None:
         self._traces = traces
         self._needed = needed
-        self._free: list[duckdb.DuckDBPyConnection] = []
+        self._free: dict[bool, list[duckdb.DuckDBPyConnection]] = {False: [], True: []}  # by whether they hold copies
+
+    def groups(self, trace_ids: Sequence[int], most: int) -> list[list[int]]:
+        """Return the numbers of traces, in their order, in groups of at most so many small traces, or of one other."""
+        groups: list[list[int]] = []
+        of_small = 0
+        for trace_id in trace_ids:
+            small = is_small([self._traces[trace_id]])
+            if small and 0 < of_small < most:
+                groups[-1].append(trace_id)
+            else:
+                groups.append([trace_id])
+                of_small = 0
+            of_small += small
+        return groups
 
     @contextmanager
-    def holding(self, trace_id: int) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a connection that holds one trace, under its number in the run."""
+    def holding(self, trace_ids: Sequence[int]) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection that holds the traces of a group, under their numbers in the run."""
+        copied = len(trace_ids) > 1
         try:
-            connection = self._free.pop()
+            connection = self._free[copied].pop()
         except IndexError:
             connection = new_connection(None)
             connection.execute("CREATE SCHEMA canonical")
-        _define(connection, {trace_id: self._traces[trace_id]}, self._needed)
+        _define(connection, {number: self._traces[number] for number in trace_ids}, self._needed, copied=copied)
         yield connection
-        self._free.append(connection)
+        self._free[copied].append(connection)
 
     def close(self) -> None:
-        while self._free:
-            self._free.pop().close()
+        for connections in self._free.values():
+            while connections:
+                connections.pop().close()
 
 
 def new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
@@ -94,8 +111,14 @@ def new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace], needed: Set[str] | None) -> None:
-    """Define the canonical tables of traces over these, by their numbers, and over no others."""
+def _define(
+    connection: duckdb.DuckDBPyConnection,
+    traces: Mapping[int, StoredTrace],
+    needed: Set[str] | None,
+    *,
+    copied: bool = False,
+) -> None:
+    """Define the canonical tables of traces over these, by their numbers, and over no others, as views or as copies."""
     # Where rows are estimated as few, a loop over all pairs of them would be chosen. Of small runs, it is quick.
     connection.execute("SET asof_loop_join_threshold = 0")
     for name in those(trace_tables(), needed):
@@ -104,7 +127,8 @@ def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTr
             connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
             insert_traces(connection, traces)
         else:
-            connection.execute(_stored_view(table, traces))
+            view = _stored_view(table, traces)
+            connection.execute(view.replace("REPLACE VIEW", "REPLACE TABLE", 1) if copied else view)
 
 
 def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
@@ -233,11 +257,11 @@ _LEFT_OUT = (
 )
 
 
-def is_small(traces: Sequence[StoredTrace], derived: Path) -> bool:
-    """Tell whether a run's tables are worth copying into memory."""
+def is_small(traces: Sequence[StoredTrace], *derived: Path) -> bool:
+    """Tell whether the tables of traces, and what is derived from them, are worth copying into memory."""
     if len(traces) > MOST_TRACES:
         return False
-    folders = (derived, *(stored.folder for stored in traces))
+    folders = (*derived, *(stored.folder for stored in traces))
     return sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet")) <= MOST_BYTES
 
 

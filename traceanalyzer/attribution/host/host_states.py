@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import duckdb
 import numpy as np
@@ -172,6 +173,8 @@ def is_os(category: str) -> bool:
     return category == "os"
 
 
+# Ranks of a run have the same names.
+@lru_cache(1 << 16)
 def slice_state(category: str, name: str, own: int = NEUTRAL) -> int:
     """Return the code of the host bucket of a slice, or NEUTRAL; a project's own names (`own`) come first."""
     if own != NEUTRAL and not is_api(category) and not is_os(category):

@@ -48,6 +48,8 @@ class OpSavings(Mapping[int, int]):
         """Return savings as columns."""
         if isinstance(savings, OpSavings):
             return savings
+        if not savings:
+            return NO_SAVINGS
         count = len(savings)
         return cls(np.fromiter(savings, np.int64, count), np.fromiter(savings.values(), np.int64, count))
 
@@ -79,6 +81,8 @@ class OpSavings(Mapping[int, int]):
         rest = ~np.isin(self.op_id, other.op_id)
         return OpSavings(self.op_id[rest], self.saving_ns[rest])
 
+
+NO_SAVINGS = OpSavings(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 # What a trace leaves open, which at worst makes fixes save less.
 LOADER_WORKERS = (

@@ -147,12 +147,14 @@ def attach_explanations(
 ) -> Explained:
     """Return the explanations of what fired among all verdicts; one without a finding to explain is not evaluated."""
     known = {rule.id: rule for rule in rules}
+    judged = {verdict.rule.id: verdict.rule for verdict in (*verdicts, *fired)}
     under: dict[tuple[str, Place], tuple[Verdict, ...]] = {}
     explanations: list[Verdict] = []
     for rule in (rule for rule in rules if rule.kind == EXPLANATION):
-        findings = [verdict for verdict in fired if _belongs_to(verdict.rule, rule, known)]
+        of_rules = {rule_id for rule_id, finding in judged.items() if _belongs_to(finding, rule, known)}
+        findings = [verdict for verdict in fired if verdict.rule.id in of_rules]
         if not findings:
-            explanations.append(_not_evaluated(rule, verdicts, known))
+            explanations.append(_not_evaluated(rule, [item for item in verdicts if item.rule.id in of_rules]))
             continue
         for explanation in evaluate(rule):
             explained = [item for item in findings if explanation.state == FIRED and _explains(explanation, item)]
@@ -180,9 +182,8 @@ def _explains(explanation: Verdict, finding: Verdict) -> bool:
     return op_id is None or not saved or any(op_id in savings for savings in saved)
 
 
-def _not_evaluated(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, Rule]) -> Verdict:
+def _not_evaluated(rule: Rule, looked_for: Sequence[Verdict]) -> Verdict:
     """Return the verdict of an explanation without a finding: abstained where every rule that it explains abstained."""
-    looked_for = [verdict for verdict in verdicts if _belongs_to(verdict.rule, rule, known)]
     if looked_for and all(verdict.state == ABSTAINED for verdict in looked_for):
         first = min(looked_for, key=lambda verdict: (verdict.reason or "", verdict.detail or ""))
         return replace(first, rule=rule, place=Place())

@@ -8,6 +8,7 @@ abstain; a warning lowers their confidence, and so does a saving of which little
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import duckdb
 from msgspec import Struct, field
@@ -83,20 +84,25 @@ def abstain_where_blocked(verdicts: Sequence[Verdict], quality: Sequence[Verdict
 def lower_confidence(verdicts: Sequence[Verdict], quality: Sequence[Verdict]) -> list[Verdict]:
     """Return the verdicts with no more confidence than the quality of their trace allows; their state stays."""
     warnings = [verdict for verdict in quality if verdict.state == FIRED and verdict.severity in _HIGHEST_CONFIDENCE]
-    lowered = []
-    for verdict in verdicts:
-        limits = [
+
+    @cache
+    def limits(trace: str | None, *, of_run: bool) -> list[Confidence]:
+        return [
             Confidence(_HIGHEST_CONFIDENCE[item.severity or ""], lower_first(item.rule.title))
             for item in warnings
-            if verdict.rule.kind == FINDING and _concerns(item, verdict)
+            # A finding about the run rests on every trace.
+            if item.place.trace == trace or (of_run and item.place.trace is not None)
         ]
-        lowered.append(replace(verdict, confidence=least([verdict.confidence, *limits])))
-    return lowered
 
-
-def _concerns(warning: Verdict, verdict: Verdict) -> bool:
-    """Return whether a warning about a trace concerns a finding: one about the run rests on every trace."""
-    return warning.place.trace == verdict.place.trace or (verdict.rule.scope == RUN and warning.place.trace is not None)
+    return [
+        replace(
+            verdict,
+            confidence=least([verdict.confidence, *limits(verdict.place.trace, of_run=verdict.rule.scope == RUN)]),
+        )
+        if verdict.rule.kind == FINDING
+        else verdict
+        for verdict in verdicts
+    ]
 
 
 def _is_about_time(rule: Rule) -> bool:
