@@ -58,6 +58,7 @@ FIND_TRAINING = {
     "program-offload",
     "recompute-with-headroom",
     "unbucketed-gradients",
+    "unlike-step",
 }
 KERAS = re.compile(r"tf\.train\.CheckpointOptions|epoch\)")
 
