@@ -128,6 +128,18 @@ def csv_set(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize("name", ["hipStreamSynchronize", "hipLaunchKernel", "hipMemcpyAsync"])
+def test_an_id_that_many_calls_share_ties_no_work(name: str, tmp_path: Path) -> None:
+    times = [(5 if number < 30 else number, 1_000 + 100 * number, 1_050 + 100 * number) for number in range(1, 41)]
+    calls = [CALL.format(*row).replace("hipLaunchKernel", name if row[0] == 5 else "hipLaunchKernel") for row in times]
+    (tmp_path / "a_hip_api_trace.csv").write_text("\n".join([CALLS, *calls]))
+    work = [ROW.format(own, start + 60, end + 30) for own, start, end in times[28:]]
+    (tmp_path / "a_kernel_trace.csv").write_text("\n".join([KERNELS, *work]))
+    tables = read(tmp_path / "a_kernel_trace.csv")
+    assert isinstance(tables, dict)
+    assert [row["launch_id"] is None for row in tables["gpu_ops"]] == [True] + [False] * 11
+
+
 def rpd(folder: Path) -> Path:
     file = folder / "a.rpd"
     with closing(sqlite3.connect(file)) as connection:

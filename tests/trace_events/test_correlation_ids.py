@@ -69,6 +69,15 @@ def test_a_call_that_may_launch_more_keeps_its_links(name: str) -> None:
     assert [row["launch_id"] for row in tables["gpu_ops"]] == [0, 0]
 
 
+@pytest.mark.parametrize("count", [30, 200])
+def test_an_id_that_all_calls_share_ties_nothing_and_makes_no_ranks(count: int) -> None:
+    shared = [event for at in range(count) for event in (call(5, 20 * at + 1), kernel(5, 20 * at + 9, stream=at % 3))]
+    own = [call(900, 20 * count), kernel(900, 20 * count + 9)]
+    tables = read(events(*shared, *own))
+    assert [row["launch_id"] is None for row in tables["gpu_ops"]].count(False) == 1
+    assert tables.defects == {}
+
+
 def test_a_record_written_twice_is_one_kernel() -> None:
     tables = read(events(call(8, 2), kernel(8, 5), kernel(8, 5)))
     assert [row["launch_id"] for row in tables["gpu_ops"]] == [0]

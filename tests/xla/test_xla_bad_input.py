@@ -287,6 +287,25 @@ def test_branches_of_a_graph_that_run_beside_others_are_kept(tmp_path: Path) -> 
     assert not tables["defects"]
 
 
+@pytest.mark.parametrize(("number", "calls_with_it"), [(0, 1), (-1, 1), (2**32 - 1, 1), (5, 40), (5, 5)])
+def test_a_number_that_is_no_id_ties_no_work(number: int, calls_with_it: int, tmp_path: Path) -> None:
+    ids = [number] * calls_with_it + list(range(100, 140 - calls_with_it))
+    work = [(n * 10 * US, 8 * US, "gemm", {"correlation_id": own}) for n, own in enumerate(ids)]
+    calls = [(n * 10 * US - 5 * US, US, "cuLaunchKernel", {"correlation_id": own}) for n, own in enumerate(ids)]
+    host = PlaneMaker("/host:CPU").line(9, "python", calls, 10**6)
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work, 10**6), host), tmp_path)
+    assert [op["launch_id"] is None for op in tables["gpu_ops"]].count(True) == calls_with_it
+
+
+def test_calls_inside_each_other_share_an_id(tmp_path: Path) -> None:
+    calls = [(n * US, (10 - n) * US, f"hipCall{n}", {"correlation_id": 7}) for n in range(3)]
+    host = PlaneMaker("/host:CPU").line(9, "python", calls)
+    gpu = PlaneMaker("/device:GPU:0").line(1, "Stream #1", [(20 * US, US, "gemm", {"correlation_id": 7})])
+    tables = read(space(gpu, host), tmp_path)
+    names = {row["slice_id"]: row["name"] for row in tables["host_slices"]}
+    assert [names[op["launch_id"]] for op in tables["gpu_ops"]] == ["hipCall0"]
+
+
 def test_launches_out_of_order_move_no_work(tmp_path: Path) -> None:
     work = [(n * 10 * US, 8 * US, "gemm", {"correlation_id": n + 1}) for n in range(40)]
     work[7], work[8] = (*work[7][:3], {"correlation_id": 9}), (*work[8][:3], {"correlation_id": 8})

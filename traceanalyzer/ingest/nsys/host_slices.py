@@ -25,6 +25,8 @@ from traceanalyzer.ingest.sink import TraceSink
 
 # What a call says about the GPU work that it launched, as ids of slices.
 LINKS = ("launch_id", "cpu_op_id", "annotation_id")
+# Calls of a runtime lie in each other up to this depth and share an id; one that more calls have stands for none.
+MOST_CALLS_OF_ID = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Calls:
 
 
 class Launches:
-    """Collects calls, then finds the call that launched GPU work: the first one, where several share an id."""
+    """Collects calls, then finds the call that launched GPU work: the first one, where a few share an id."""
 
     def __init__(self, event_count: int) -> None:
         self._id_type = np.dtype(np.int32 if event_count < 2**31 else np.int64)
@@ -94,7 +96,9 @@ class _ProcessCalls:
         ordered = correlation[order]
         repeats = ordered[1:] == ordered[:-1]
         if repeats.any():
-            order = np.lexsort((launch_ids, starts, correlation))[np.append(True, ~repeats)]
+            firsts = np.append(True, ~repeats)
+            call_counts = np.diff(np.append(np.flatnonzero(firsts), len(order)))
+            order = np.lexsort((launch_ids, starts, correlation))[firsts][call_counts <= MOST_CALLS_OF_ID]
             ordered = correlation[order]
         del correlation, starts
         self._correlation = ordered
@@ -104,6 +108,8 @@ class _ProcessCalls:
     def find(self, correlation: Int) -> list[Int]:
         # Of the same type: another one would have all of them converted for every search.
         wanted = correlation.astype(self._correlation.dtype)
+        if not len(self._correlation):
+            return [np.full(len(wanted), NONE, np.int64) for _ in self._links]
         at = np.minimum(np.searchsorted(self._correlation, wanted), len(self._correlation) - 1)
         is_known = self._correlation[at] == correlation
         return [np.where(is_known, ids[at], NONE) for ids in self._links]

@@ -7,13 +7,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nsys.host_slices import MOST_CALLS_OF_ID
 from traceanalyzer.ingest.xla.host import HostFacts
 from traceanalyzer.ingest.xla.stats import indices
 from traceanalyzer.ingest.xla.wire import Int
 
+# Numbers that stand for no id: 0, and -1 in 32 and in 64 bits.
+_NO_IDS = (0, -1, 2**32 - 1)
+
 
 class ModuleLaunches:
-    """Finds the call that launched work: the first one of its correlation id."""
+    """Finds the call that launched work: the first one of its correlation id, where a few share it."""
 
     def __init__(self, facts: HostFacts) -> None:
         self.has_memory = facts.has_memory
@@ -25,7 +29,10 @@ class ModuleLaunches:
         }
         order = np.lexsort((columns["slice_id"], columns["start_ns"], columns["correlation"]))
         ordered = columns["correlation"][order]
-        order = order[np.append(True, ordered[1:] != ordered[:-1])] if len(order) else order
+        if len(order):
+            firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+            is_id = np.diff(np.append(firsts, len(order))) <= MOST_CALLS_OF_ID
+            order = order[firsts[is_id & ~np.isin(ordered[firsts], _NO_IDS)]]
         self._columns = {name: column[order] for name, column in columns.items()}
         names = (
             pa.chunked_array([piece["name"] for piece in pieces], pa.string())

@@ -27,9 +27,14 @@ launches AS (
     WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL AND contains(name, 'Launch')
     GROUP BY pid, correlation, name
 ),
--- A number that a tenth of many launches have is none of a launch, but what a recorder writes where it knows none.
+-- A number that a tenth of many launches have, or a third of few, is none of a launch, but what a recorder writes where it
+-- knows none.
 repeated AS (
-    SELECT pid, sum(launch_count - 1) FILTER (WHERE launch_count <= greatest(64, all_count / 10)) AS repeated_count
+    SELECT
+        pid,
+        sum(launch_count - 1) FILTER (
+            WHERE launch_count <= greatest(64, all_count / 10) AND launch_count <= greatest(8, all_count / 3)
+        ) AS repeated_count
     FROM (SELECT *, sum(launch_count) OVER (PARTITION BY pid) AS all_count FROM launches)
     GROUP BY pid
 ),
