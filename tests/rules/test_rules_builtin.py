@@ -25,6 +25,7 @@ OF_MANY = re.compile(r"\{(\w+)(?::d|:\.0f)?\} (?:[a-z-]+ )?(?!is\b)[a-z-]+s\b")
 NO_COUNTS = {
     "rank",
     "slowest_rank",
+    "longest_step",
     "operator",
     "device_name",
     "short_name",
