@@ -69,7 +69,8 @@ def define_calls(database: duckdb.DuckDBPyConnection) -> None:
 def marks_of(folder: Path) -> dict[str, str]:
     """Return the marks of a trace whose tables, other than `traces`, are finished."""
     marks = {CONTENT: _content(folder)}
-    role = CAPTURE if _is_capture(folder) else _unread_work(folder)
+    op_count, slice_count = (_row_count(folder / f"{name}.parquet") for name in ("gpu_ops", "host_slices"))
+    role = CAPTURE if _is_capture(folder, op_count, slice_count) else _unread_work(folder, op_count, slice_count)
     return marks | ({ROLE: role} if role else {})
 
 
@@ -92,9 +93,8 @@ def _content(folder: Path) -> str:
     return content.hexdigest()
 
 
-def _is_capture(folder: Path) -> bool:
-    ops, slices = folder / "gpu_ops.parquet", folder / "host_slices.parquet"
-    op_count, slice_count = _row_count(ops), _row_count(slices)
+def _is_capture(folder: Path, op_count: int, slice_count: int) -> bool:
+    slices = folder / "host_slices.parquet"
     if slice_count == 0 or op_count > _MOST_WORK_SHARE * slice_count or not _names_any(slices, _BEGINS):
         return False
     with duckdb.connect() as connection:
@@ -105,10 +105,10 @@ def _is_capture(folder: Path) -> bool:
     return bool(is_captured and not replays and op_count <= _MOST_WORK_SHARE * launches)
 
 
-def _unread_work(folder: Path) -> str:
+def _unread_work(folder: Path, op_count: int, slice_count: int) -> str:
     """Return the role of a trace without GPU work whose slices are work of a device; empty for all others."""
     slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
-    if _row_count(folder / "gpu_ops.parquet") or not _row_count(slices) or not _row_count(threads):
+    if op_count or not slice_count or not _row_count(threads):
         return ""
     named = _columns(threads, "thread_id", "process_name").columns
     names = dict(zip(*(column.to_pylist() for column in named), strict=True))

@@ -50,10 +50,11 @@ def define_canonical(
     for name in those(run_tables(), needed):
         connection.execute(_ncu_view(run_tables()[name], ncu_tables))
     numbered = dict(enumerate(captures, len(traces)))
+    listed = _listed(captures)
     for name in those(capture_tables(), needed):
         table = capture_tables()[name]
         if name in _OF_CAPTURES:
-            connection.execute(_stored_view(table, numbered, _OF_CAPTURES[name]))
+            connection.execute(_stored_view(table, numbered, listed, _OF_CAPTURES[name]))
         else:
             connection.execute(in_schema(table, "canonical"))
             _insert_captures(connection, numbered)
@@ -121,13 +122,14 @@ def _define(
     """Define the canonical tables of traces over these, by their numbers, and over no others, as views or as copies."""
     # Where rows are estimated as few, a loop over all pairs of them would be chosen. Of small runs, it is quick.
     connection.execute("SET asof_loop_join_threshold = 0")
+    listed = _listed(traces.values())
     for name in those(trace_tables(), needed):
         table = trace_tables()[name]
         if name == "traces":
             connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
             insert_traces(connection, traces)
         else:
-            view = _stored_view(table, traces)
+            view = _stored_view(table, traces, listed)
             connection.execute(view.replace("REPLACE VIEW", "REPLACE TABLE", 1) if copied else view)
 
 
@@ -186,20 +188,35 @@ def _insert_captures(connection: duckdb.DuckDBPyConnection, captures: Mapping[in
         connection.execute("INSERT INTO canonical.capture_files VALUES (?, ?, ?, ?)", row)
 
 
-def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace], stored_as: str | None = None) -> str:
+def _stored_view(
+    table: TableSchema,
+    traces: Mapping[int, StoredTrace],
+    listed: Mapping[Path, Sequence[str]],
+    stored_as: str | None = None,
+) -> str:
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
         return _empty_view(table)
-    files = [part for stored in traces.values() for part in parts(stored.folder, stored_as or table.name)]
+    files = _parts(listed, stored_as or table.name)
     # Of one trace, each query would open the file of a table again that has no rows.
     if len(traces) == 1 and not any(map(_has_rows, files)):
         return _empty_view(table)
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {numbered_rows(table, traces, files)}"
 
 
-def parts(folder: Path, name: str) -> list[Path]:
-    """Return the Parquet files of a table in a folder, in their order."""
-    return sorted(folder.glob(f"{name}*.parquet"))
+def _listed(traces: Iterable[StoredTrace]) -> dict[Path, list[str]]:
+    """Return the names of the files in the folders of traces, in their order: listed once, and not for each table."""
+    return {stored.folder: sorted(file.name for file in stored.folder.iterdir()) for stored in traces}
+
+
+def _parts(listed: Mapping[Path, Sequence[str]], name: str) -> list[Path]:
+    """Return the Parquet files of a table in folders, in their order."""
+    return [
+        folder / file
+        for folder, files in listed.items()
+        for file in files
+        if file.startswith(name) and file.endswith(".parquet")
+    ]
 
 
 def numbered_rows(table: TableSchema, traces: Mapping[int, StoredTrace], files: Sequence[Path]) -> str:
@@ -271,9 +288,10 @@ def copy_run(
     """Copy the needed tables of a run into those of an empty connection (`connect_empty`), and plan with less care."""
     connection.execute(f"SET disabled_optimizers = '{','.join(_LEFT_OUT)}'")
     numbered = dict(enumerate(traces))
+    listed = _listed(traces)
     insert_traces(connection, numbered)
     for name in those(trace_tables(), needed - {"traces"}):
-        files = [part for stored in traces for part in parts(stored.folder, name) if _has_rows(part)]
+        files = [part for part in _parts(listed, name) if _has_rows(part)]
         if files:
             rows = numbered_rows(trace_tables()[name], numbered, files)
             connection.execute(f"INSERT INTO canonical.{name} BY NAME {rows}")
