@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from traceanalyzer.cli import cli
 pytestmark = pytest.mark.check
 
 
-def info(content: bytes, folder: Path) -> str:
+def info(content: bytes, folder: Path, *options: str) -> str:
     path = folder / "vm.xplane.pb"
     path.write_bytes(content)
-    answer = CliRunner().invoke(cli, ["info", str(path), "--store", str(folder / "store")])
+    answer = CliRunner().invoke(cli, ["info", str(path), "--store", str(folder / "store"), *options])
     assert answer.exit_code == 0, answer.output
     return answer.stdout
 
@@ -33,5 +34,5 @@ def test_the_call_that_starts_a_run_launches_its_operations(tmp_path: Path, flow
     plane.line(3, "XLA Ops", [(at * MS, MS, "%add.1", {}) for at in range(4)], 0)
     plane.line(2, "XLA Modules", [(0, 4 * MS, "jit_step(8)", {"_c": 5, "_ct": 12})], 0)
     call = PlaneMaker("/host:CPU").line(1, "python", [(0, 1000, "DoEnqueueProgram", {"_p": 5, "_pt": flow_type})])
-    said = info(space(plane, call), tmp_path)
-    assert ("has no launch in the trace" in said) is (flow_type != 12)
+    said = json.loads(info(space(plane, call), tmp_path, "--format", "json"))
+    assert said["traces"][0]["launch_share"] == (1 if flow_type == 12 else 0)
