@@ -9,39 +9,40 @@ CREATE OR REPLACE MACRO others_computing(rows) AS TABLE (
         ) USING (trace_id)
         WHERE kept
     ),
-    computing AS (
-        SELECT
-            trace_id, device, start_ns, dur_ns,
-            sum(dur_ns) OVER (PARTITION BY trace_id, device ORDER BY start_ns, row_id) - dur_ns AS before_ns
-        FROM pieces
-        WHERE bucket = 'compute'
+    instants AS (
+        SELECT trace_id, at_ns, sum(change) AS change
+        FROM (
+            SELECT trace_id, unnest([start_ns, start_ns + dur_ns]) AS at_ns, unnest([1, -1]) AS change
+            FROM pieces
+            WHERE bucket = 'compute'
+        )
+        GROUP BY trace_id, at_ns
     ),
-    edges AS (
+    rates AS (
         SELECT
-            pieces.trace_id, pieces.device, pieces.row_id, others.device AS other,
-            unnest([pieces.start_ns, pieces.start_ns + pieces.dur_ns]) AS at_ns,
-            unnest([-1, 1]) AS sign
-        FROM pieces
-        JOIN (SELECT DISTINCT trace_id, device FROM pieces) AS others
-          ON others.trace_id = pieces.trace_id AND others.device <> pieces.device
+            trace_id, at_ns,
+            sum(change) OVER later AS rate,
+            sum(change) OVER later * (lead(at_ns) OVER later - at_ns) AS next_ns
+        FROM instants
+        WINDOW later AS (PARTITION BY trace_id ORDER BY at_ns)
     ),
-    -- What another device has computed until then.
+    -- A clock that runs as fast as devices compute: what all of them have computed until then.
+    clock AS (
+        SELECT
+            trace_id, at_ns, rate,
+            coalesce(sum(next_ns) OVER (PARTITION BY trace_id ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS computed_ns
+        FROM rates
+    ),
     computed AS (
         SELECT
-            edges.trace_id, edges.device, edges.row_id,
-            edges.sign * coalesce(computing.before_ns + least(edges.at_ns - computing.start_ns, computing.dur_ns), 0) AS signed_ns
-        FROM edges
-        ASOF LEFT JOIN computing
-          ON computing.trace_id = edges.trace_id
-         AND computing.device = edges.other
-         AND computing.start_ns <= edges.at_ns
-    ),
-    summed AS (
-        SELECT trace_id, device, row_id, sum(signed_ns)::BIGINT AS both_ns
-        FROM computed
-        GROUP BY trace_id, device, row_id
+            pieces.trace_id, pieces.device, pieces.row_id, pieces.bucket, pieces.dur_ns,
+            coalesce(ends.computed_ns + ends.rate * (pieces.start_ns + pieces.dur_ns - ends.at_ns), 0)
+            - coalesce(starts.computed_ns + starts.rate * (pieces.start_ns - starts.at_ns), 0)
+            - if(pieces.bucket = 'compute', pieces.dur_ns, 0) AS both_ns
+        FROM pieces
+        ASOF LEFT JOIN clock AS starts ON starts.trace_id = pieces.trace_id AND starts.at_ns <= pieces.start_ns
+        ASOF LEFT JOIN clock AS ends ON ends.trace_id = pieces.trace_id AND ends.at_ns <= pieces.start_ns + pieces.dur_ns
     )
-    SELECT pieces.trace_id, pieces.device, pieces.row_id, pieces.bucket, pieces.dur_ns, least(summed.both_ns, pieces.dur_ns) AS others_ns
-    FROM pieces
-    JOIN summed USING (trace_id, device, row_id)
+    SELECT trace_id, device, row_id, bucket, dur_ns, least(both_ns, dur_ns)::BIGINT AS others_ns
+    FROM computed
 );
