@@ -22,6 +22,8 @@ RETIRED = {
     "lead_scan": "replay",
     "loader_takes": "batch fetches",
 }
+# Names of variables that say nothing of what they hold.
+_NAMES = re.compile(r"^\s*(?:for |\w+, )*(?:told|mine|theirs|stuff)\b(?:, \w+)*(?: =| in |:)", re.MULTILINE)
 _WORD = re.compile(rf"(?i)\b(?:{'|'.join(RETIRED)})\b")
 
 
@@ -39,3 +41,8 @@ def test_retired_words_stand_nowhere(root: Path) -> None:
         for match in _WORD.finditer(file.read_text(encoding="utf-8"))
     }
     assert not found
+
+
+def test_a_variable_is_a_noun_that_says_what_it_holds(root: Path) -> None:
+    files = (file for folder in ("traceanalyzer", "tracesim") for file in (root / folder).rglob("*.py"))
+    assert [str(file) for file in files if _NAMES.search(file.read_text(encoding="utf-8"))] == []

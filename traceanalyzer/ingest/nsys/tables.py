@@ -207,11 +207,11 @@ def lay_out(stored_columns: Mapping[str, list[str]], row_counts: Mapping[str, in
 
 def match_columns(table: NsysTable, columns: list[str]) -> dict[str, str]:
     """Pair our columns with theirs; SQLite names are case-insensitive, and users add columns of their own."""
-    theirs = {column.lower(): column for column in reversed(columns)}
+    of_export = {column.lower(): column for column in reversed(columns)}
     stored = {}
     for column in table.columns:
         for spelling in (column.name, *column.aliases):
-            if spelling.lower() in theirs:
-                stored[column.name] = theirs[spelling.lower()]
+            if spelling.lower() in of_export:
+                stored[column.name] = of_export[spelling.lower()]
                 break
     return stored
