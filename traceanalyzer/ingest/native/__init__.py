@@ -39,6 +39,7 @@ _PHASES = tuple("XMBEiIRnbeSFstfC")
 # Dialects of their own where an event has a corr_id.
 _REFUSED = ("kernel_dispatch", "memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api")
 _NUMBER, _SMALL, _TRUTH, _TEXT, _CLASS, _CATEGORY, _PHASE = range(7)
+_TIMES = tuple((name, _NUMBER) for name in ("start_ns", "start_double_ns", "dur_ns", "dur_double_ns"))
 _HOST_COLUMNS = (
     ("event_id", _NUMBER),
     ("pid", _TEXT),
@@ -46,10 +47,7 @@ _HOST_COLUMNS = (
     ("category", _CATEGORY),
     ("raw_category", _TEXT),
     ("name", _TEXT),
-    ("start_ns", _NUMBER),
-    ("start_double_ns", _NUMBER),
-    ("dur_ns", _NUMBER),
-    ("dur_double_ns", _NUMBER),
+    *_TIMES,
     ("correlation", _NUMBER),
     ("external_id", _NUMBER),
     ("sequence", _NUMBER),
@@ -59,31 +57,14 @@ _HOST_COLUMNS = (
     ("caller_id", _NUMBER),
     ("lost_values", _SMALL),
 )
-_GPU_COLUMNS = (
-    ("event_id", _NUMBER),
-    ("category", _CATEGORY),
-    ("name", _TEXT),
-    ("pid", _TEXT),
-    ("tid", _TEXT),
-    ("start_ns", _NUMBER),
-    ("start_double_ns", _NUMBER),
-    ("dur_ns", _NUMBER),
-    ("dur_double_ns", _NUMBER),
-    ("args", _NUMBER),
-)
+_NAMED = (("category", _CATEGORY), ("name", _TEXT), ("pid", _TEXT), ("tid", _TEXT), *_TIMES)
+_GPU_COLUMNS = (("event_id", _NUMBER), *_NAMED, ("args", _NUMBER))
 _OTHER_COLUMNS = (
     ("event_id", _NUMBER),
     ("class", _CLASS),
     ("phase", _PHASE),
     ("raw_category", _TEXT),
-    ("category", _CATEGORY),
-    ("name", _TEXT),
-    ("pid", _TEXT),
-    ("tid", _TEXT),
-    ("start_ns", _NUMBER),
-    ("start_double_ns", _NUMBER),
-    ("dur_ns", _NUMBER),
-    ("dur_double_ns", _NUMBER),
+    *_NAMED,
     ("id", _TEXT),
     ("id2", _TEXT),
     ("bp", _TEXT),
