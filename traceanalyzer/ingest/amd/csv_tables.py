@@ -67,11 +67,6 @@ class CsvRecording:
         self._names, self._kinds = NameCodes(), NameCodes()
         self._devices_by_number = False
 
-    @property
-    def truncated(self) -> bool:
-        """Whether rows could not be read."""
-        return self.defects.lost
-
     def _of(self, kind: str) -> list[Path]:
         return [file for file, known in self._tables.items() if known == kind]
 

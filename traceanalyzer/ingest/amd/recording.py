@@ -227,10 +227,6 @@ class ProcessRecording(Protocol):
     metadata: Mapping[str, object]
     row_count: int
 
-    @property
-    def truncated(self) -> bool:
-        """Whether rows could not be read."""
-
     def calls(self) -> Iterator[pa.RecordBatch]:
         """Yield calls and ranges, in the schema CALLS."""
 

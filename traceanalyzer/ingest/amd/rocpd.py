@@ -81,11 +81,6 @@ class RocpdRecording:
         self._events = RocpdEvents(tables.batches("event"), self.defects)
         self._host = HostRows(tables, self._events, pid)
 
-    @property
-    def truncated(self) -> bool:
-        """Whether rows could not be read."""
-        return self.defects.lost
-
     def calls(self) -> Iterator[pa.RecordBatch]:
         """Yield calls and ranges; see ProcessRecording."""
         return self._host.calls()

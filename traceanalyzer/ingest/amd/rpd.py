@@ -139,11 +139,6 @@ class RpdRecording:
         self._devices: set[int] = set()
         self._own_calls = self._other_calls = np.empty(0, np.int64)
 
-    @property
-    def truncated(self) -> bool:
-        """Whether rows could not be read."""
-        return self.defects.lost
-
     def _number_rows(self) -> tuple[dict[str, int], int]:
         first, firsts = 0, {}
         for relation in _OF_EVENTS:

@@ -90,7 +90,7 @@ def json_recordings(path: Path, scratch: Path) -> Iterator[ProcessRecording]:
             found += 1
             recording.finish(number)
             yield recording
-            if recording.truncated:
+            if recording.defects.lost:
                 return
     except CutError as error:
         if not found:
@@ -128,11 +128,6 @@ class SdkRecording:
         self._names, self._kinds = NameCodes(), NameCodes()
         self._allocations: list[dict[str, Any]] = []
         self._counted: set[int] = set()
-
-    @property
-    def truncated(self) -> bool:
-        """Whether rows could not be read."""
-        return self.defects.lost
 
     # Reading ---------------------------------------------------------------------------------------------------------
 

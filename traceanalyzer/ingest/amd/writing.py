@@ -387,7 +387,7 @@ class _TraceWriter:
             "size_bytes": self._path.stat().st_size,
             # The tables of an RPD file hold the rows of all its processes.
             "event_count": count if identity.format == "rpd" and recording.folder != "0" else recording.row_count,
-            "truncated": recording.truncated,
+            "truncated": recording.defects.lost,
             "has_shapes": host.has_shapes,
             "has_stacks": False,
             "has_memory": has_memory,
