@@ -48,8 +48,9 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"[{'|'.join(formats.DIAGNOSIS_FORMATS)}]" in capsys.readouterr().out
 
 
-def test_help_imports_nothing_heavy() -> None:
-    check = "import sys; from traceanalyzer.cli import main; main(['diagnose', '--help']); "
+@pytest.mark.parametrize("command", [["diagnose"], []])
+def test_help_imports_nothing_heavy(command: list[str]) -> None:
+    check = f"import sys; from traceanalyzer.cli import main; main({[*command, '--help']}); "
     check += "print([name for name in ('rich', 'duckdb', 'pyarrow', 'numpy', 'jinja2') if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert out.endswith("[]\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.answers.memory_timeline import CATEGORIES, memory_file_kind, read_exported_timeline, timeline_totals
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
@@ -28,6 +27,8 @@ def memory(options: RunOptions, layout: str | None, output: Path | None) -> None
     RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), which is read without
     running anything in it, or a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
     """
+    from traceanalyzer.answers.memory_timeline import memory_file_kind
+
     path = options.path
     kind = memory_file_kind(path) if isinstance(path, Path) else None
     if kind == "snapshot" and isinstance(path, Path):
@@ -72,6 +73,8 @@ def _show_snapshot(path: Path) -> None:
 
 
 def _show_timeline(path: Path) -> None:
+    from traceanalyzer.answers.memory_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+
     totals = timeline_totals(read_exported_timeline(path))
     _line("older", _mib(totals.older_bytes))
     _line("peak", _mib(totals.peak_bytes))
