@@ -24,7 +24,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-class _PandasIsAbsent(MetaPathFinder):
+class _PandasIsAbsent:
     """Makes `import pandas` fail, as if pandas were not installed.
 
     Arrow and the SQLite driver import pandas only to ask whether a value is one of its objects, and no value here is.
