@@ -13,7 +13,7 @@ import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -193,21 +193,28 @@ class Scanned:
     has_stacks: bool
 
 
+@lru_cache(1)
+def _meanings(categories: tuple[tuple[str, str, str], ...]) -> tuple[list[str], Any, Any, Any]:
+    """Return all categories, and the raw names, classes and numbers of categories that a scanner is made with."""
+    meanings = [row for row in categories if row[0] not in _REFUSED]
+    meanings += [(raw, "refused", "other") for raw in _REFUSED]
+    known = [*_CATEGORIES, *sorted({category for _, _, category in meanings} - set(_CATEGORIES))]
+    count = len(meanings)
+    names = (ctypes.c_char_p * count)(*(raw.encode() for raw, _, _ in meanings))
+    classes = (ctypes.c_int * count)(*(_CLASSES.index(kind) for _, kind, _ in meanings))
+    numbers = (ctypes.c_int * count)(*(known.index(category) for _, _, category in meanings))
+    return known, names, classes, numbers
+
+
 class NativeScanner:
     """Scans chunks one after the other, in memory that it keeps; `categories` are the rows of that table."""
 
     def __init__(self, categories: Sequence[tuple[str, str, str]]) -> None:
         library = _library()
         assert library is not None
-        meanings = [row for row in categories if row[0] not in _REFUSED]
-        meanings += [(raw, "refused", "other") for raw in _REFUSED]
-        self._categories = [*_CATEGORIES, *sorted({category for _, _, category in meanings} - set(_CATEGORIES))]
-        count = len(meanings)
-        names = (ctypes.c_char_p * count)(*(raw.encode() for raw, _, _ in meanings))
-        classes = (ctypes.c_int * count)(*(_CLASSES.index(kind) for _, kind, _ in meanings))
-        numbers = (ctypes.c_int * count)(*(self._categories.index(category) for _, _, category in meanings))
+        self._categories, *meanings = _meanings(tuple(categories))
         self._library = library
-        self._scanner = library.scanner_new(count, names, classes, numbers)
+        self._scanner = library.scanner_new(len(meanings[0]), *meanings)
         if not self._scanner:
             raise MemoryError
         # Tables hold on to the scanner, whose memory they lie in.

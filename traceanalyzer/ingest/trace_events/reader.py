@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ _DOUBLE_FRACTIONS = frozenset({b"0", b"25", b"5", b"75"})
 _ENOUGH_FRACTIONS = 100
 _DECODER = json.JSONDecoder()
 _COMMA = re.compile(r"\s*,\s*")
+# The rows of `categories`, alike in all databases: asking for them takes as long as reading a few hundred events.
+_KNOWN_CATEGORIES: list[tuple[str, str, str]] = []
 _CLOSED = re.compile(rb"\s*\]")
 
 
@@ -152,8 +155,10 @@ class EventReader:
         self._losses.add("unpadded-fraction" if sure else "doubtful-fraction", None, short[0].decode())
         return sure
 
-    def _categories(self) -> list[tuple[str, str, str]]:
-        return self._database.execute("SELECT raw, class, category FROM categories").fetchall()
+    def _categories(self) -> Sequence[tuple[str, str, str]]:
+        if not _KNOWN_CATEGORIES:
+            _KNOWN_CATEGORIES[:] = self._database.execute("SELECT raw, class, category FROM categories").fetchall()
+        return _KNOWN_CATEGORIES
 
     def _next_chunk(self) -> Chunk | None:
         """Cut the next chunk of whole events, as far as its text shows; None where only the last events are left."""
