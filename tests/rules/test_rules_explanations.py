@@ -15,6 +15,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
+from traceanalyzer.rules.diagnosis.firing import lower_confidence
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Removal
 from traceanalyzer.rules.evaluation.sandbox import readers
@@ -170,3 +171,21 @@ def test_where_nobody_could_look_the_reason_is_the_same_in_any_order_of_traces(w
     first, second = (attach_explanations([why], told, [], lambda rule: []) for told in (verdicts, verdicts[::-1]))
     assert first == second
     assert [(told.state, told.place) for told in first.verdicts] == [(ABSTAINED, Place())]
+
+
+def test_a_finding_is_as_sure_as_its_own_trace_allows_and_one_about_the_run_as_all_traces_do() -> None:
+    by_id = {rule.id: rule for rule in RULES}
+    of_device, warning, why = by_id["dataloader-bound"], by_id["tq-too-few-steps"], by_id["interpreter-lock"]
+    of_run = next(rule for rule in RULES if rule.scope == "run" and rule.kind == "finding")
+    quality = [
+        Verdict(warning, Place("rank0"), "fired", severity="warning"),
+        Verdict(warning, Place("rank1"), "clear", severity="blocker"),
+        Verdict(warning, Place("rank2"), "fired", severity="blocker"),
+    ]
+    verdicts = [
+        *(Verdict(of_device, Place(f"rank{rank}", 0), "fired") for rank in range(3)),
+        Verdict(of_run, Place(), "fired"),
+        Verdict(why, Place("rank2", 0), "fired"),
+    ]
+    lowered = lower_confidence(verdicts, quality)
+    assert [verdict.confidence.level for verdict in lowered] == ["medium", "high", "low", "low", "high"]
