@@ -196,7 +196,8 @@ class TraceSink:
             elif field.type == _CODED_TEXT and pa.types.is_dictionary(given.field(field.name).type):
                 columns.append(_recoded(rows.column(field.name)))
             else:
-                columns.append(rows.column(field.name).cast(field.type))
+                column = rows.column(field.name)
+                columns.append(column if column.type == field.type else column.cast(field.type))
         self._writer(table, schema).write_table(pa.Table.from_arrays(columns, schema=schema))
 
     def path(self, table: str) -> Path:
