@@ -214,8 +214,9 @@ class TraceSink:
 
     def close(self) -> None:
         """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
+        in_parts = {file.name.partition("-")[0] for file in self.folder.glob("*-*.parquet")}
         for name in self._tables:
-            if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
+            if name not in self._writers and name not in in_parts:
                 self.path(name).write_bytes(_empty_file(name))
         of_traces = self._writers.pop("traces", None)
         for writer in self._writers.values():
