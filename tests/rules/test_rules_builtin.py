@@ -52,6 +52,7 @@ SHOWS_TRAINING = re.compile(
 # What they find exists in training alone, or they say themselves where a word is of training.
 FIND_TRAINING = {
     "comm-fp32-gradients",
+    "cpu-autograd-function",
     "ddp-bucket-copies",
     "optimizer-on-cpu",
     "optimizer-single-tensor",
