@@ -15,7 +15,6 @@ from pathlib import Path
 
 from traceanalyzer.schema import Column, derived_tables
 from traceanalyzer.text.visible import quoted
-from traceanalyzer.text.words import BUCKETS
 
 # Of the attribution tables, those that every connection has: graphs and their captures alone tell them.
 CAPTURED_TABLES = ("captured_owners", "captured_calls")
@@ -30,7 +29,6 @@ _COLUMNS = "-- columns:"
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _NEEDED = "empty without: "
-_EVERY_BUCKET = "(every bucket)"  # stands in a header for the buckets with their words
 _COMMENT = re.compile(r"--.*")
 # Patterns of SQL begin with a word or sign as it is written: Python then looks for that alone, in a tenth of the time.
 # A relation after FROM or JOIN, or a table macro with its arguments.
@@ -126,7 +124,6 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
         raise ValueError(f"{path}: the header lists no columns")
     prose = [line.removeprefix("--").removeprefix(" ").rstrip() for line in header[:start]]
     needed = [line.removeprefix(_NEEDED) for line in prose if line.startswith(_NEEDED)]
-    buckets = [f"{bucket.name:<24} {bucket.words}" for bucket in BUCKETS] if _EVERY_BUCKET in prose else []
     prose = [line for line in prose if not line.startswith(_NEEDED)]
     common = re.findall(r"\w+", header[start].removeprefix(_COLUMNS))
     if unknown := sorted(set(common) - _COMMON.keys()):
@@ -141,7 +138,7 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
         elif line.strip("- "):
             raise ValueError(f"{path}: not a column line: {line!r}")
     summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
-    text = "\n".join(prose).strip().replace(_EVERY_BUCKET, "\n".join(buckets))
+    text = "\n".join(prose).strip()
     sql = "\n".join(lines[end:]).strip()
     return Metric(
         path.stem,

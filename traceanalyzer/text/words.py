@@ -1,7 +1,8 @@
 """Numbers and names as people read them; nothing else in the program formats for people.
 
 The buckets of the time ledger, a row each: every nanosecond of a device's span belongs to exactly one. A new bucket is
-a row here; `attribution.host.host_states` or the ledger finds its time.
+a row here; `attribution.host.host_states` or the ledger finds its time, and the header of the metric time_ledger
+explains it.
 """
 
 from __future__ import annotations

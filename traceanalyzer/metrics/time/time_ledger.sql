@@ -6,11 +6,42 @@
 -- before it, or no compute kernel follows). Rows with step NULL cover the whole span and sum to device_time.span_ns;
 -- the rows of a step sum to its own length.
 --
--- (every bucket)
---
--- host.lock and host.offcpu are known only where calls of the operating system, or its scheduling, were recorded.
--- dev.dispatch lies between kernels that are ready and lasts up to 10 us. In edge.not_recorded, operations of a replayed
--- graph ran that the profiler lost, as other replays of it show, or can have run, for none of the replay's was recorded.
+-- compute              a compute kernel (or a graph replay recorded as a whole) runs
+-- host.dataloader      the launching thread is in the data loader
+-- host.tokenize        … in a tokenizer
+-- host.preprocess      … in CPU operators that put no work on a device, outside the data loader
+-- host.memcpy_block    … in a synchronous memcpy: the call returns only when the copy is done
+-- host.sync            … no longer ahead, because it waited for the device in a synchronisation
+-- host.launch_api      … in launch calls; also the launch latency that an empty queue exposes
+-- host.op              … in framework operators and autograd
+-- host.python          … in Python: recorded frames, or no operator is open and no Python was recorded
+-- host.gc              … collects garbage
+-- host.io              … reads or writes files
+-- host.compile         … compiles
+-- host.module_load     … loads modules
+-- host.alloc           … allocates or frees device memory
+-- host.host_alloc      … allocates, registers or frees pinned memory
+-- host.comm_cpu        … communicates on the CPU
+-- host.profiler        … works for the profiler
+-- host.lock            … waits for another thread, and nothing around the wait says why
+--                      (only where calls of the operating system were recorded)
+-- host.offcpu          … sleeps, waits for another process, or is not scheduled
+--                      (only where these calls of the operating system, or its scheduling, were recorded)
+-- host.other           … has nothing recorded
+-- dev.comm_transfer    the kernel waited for a collective
+-- dev.straggler_wait   … for a rank that arrived later at a collective
+-- dev.comm_p2p         … for a recorded send or receive
+-- dev.h2d, dev.d2h, dev.d2d, dev.memset
+--                      … for a copy or a memset
+-- dev.dispatch         launch latency between kernels that are ready, up to 10 us
+-- dev.graph_gap        … inside one graph launch
+-- dev.unresolved       the kernel waited for something that the trace does not contain
+-- edge.no_launch       the launch of the kernel is not in the trace
+-- edge.head            … and the kernel is the first of the span
+-- edge.queued_before_trace  the kernel is the first of its stream and waited for work from before the trace
+-- edge.tail            no compute kernel follows, and no copy runs
+-- edge.not_recorded    operations of a replayed graph ran there that the profiler lost, as other replays of it show, or
+--                      can have run there, for none of the replay's was recorded
 --
 -- columns: trace, rank, device
 --   step         BIGINT   number of the step; NULL: the device's whole span
