@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -268,17 +267,6 @@ def may_have_rows(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
     """Tell whether there is what a metric has no row without; planning one over nothing takes as long as over a run."""
     needed = metrics()[name].empty_without
     return needed is None or bool(connection.execute(f"SELECT 1 FROM {needed} LIMIT 1").fetchall())
-
-
-@contextmanager
-def computed_once(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[None]:
-    """Hold a metric as a table in the body, see `compute_once`."""
-    compute_once(connection, name)
-    try:
-        yield
-    finally:
-        connection.execute(f"DROP TABLE main.{name}")
-        define_metric(connection, name, "VIEW")
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:

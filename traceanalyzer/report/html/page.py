@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.diagnosis import Diagnosis
@@ -104,19 +103,6 @@ def _page(source: PageSource, cut: str) -> str:
 
 def _made(source: PageSource) -> dict[Section, Part | None]:
     """Return what the sections are, made in the order in which they take least memory: what takes most comes first."""
-    made = {make: make(source) for make in (stacks.section, tables.operators)}
-    with _costs_at_hand(source.connection):
-        made |= {make: make(source) for make in (tables.modules, tables.flops, roofline.section)}
+    first = (stacks.section, tables.operators, tables.modules, tables.flops, roofline.section)
+    made = {make: make(source) for make in first}
     return made | {make: make(source) for make in SECTIONS if make not in made}
-
-
-@contextmanager
-def _costs_at_hand(connection: duckdb.DuckDBPyConnection | None) -> Iterator[None]:
-    """Hold what operators cost as a table while sections read it by several ways."""
-    if connection is None:
-        yield
-        return
-    from traceanalyzer.query import engine
-
-    with engine.computed_once(connection, "operator_costs"):
-        yield
