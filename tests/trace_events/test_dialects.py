@@ -244,8 +244,8 @@ def test_rpd2tracing_shows_work_in_processes_of_gpus() -> None:
         ("hipMemcpyHtoDAsync", "memcpy", "Memcpy HtoD", "HtoD"),
         ("cudaMemcpyAsync_v3020", "memcpy", "Memcpy", None),
         ("hipMemsetAsync", "memset", "Memset", None),
-        ("hipExtModuleLaunchKernel", "kernel", "work without a name", None),
-        (None, "kernel", "work without a name", None),
+        ("hipExtModuleLaunchKernel", "kernel", "(no name)", None),
+        (None, "kernel", "(no name)", None),
     ],
 )
 def test_work_without_a_name_is_what_its_call_says(

@@ -8,7 +8,7 @@ SELECT
         ELSE 'kernel'
     END AS work_kind,
     CASE work_kind
-        WHEN 'kernel' THEN 'work without a name'
+        WHEN 'kernel' THEN '(no name)'
         WHEN 'memset' THEN 'Memset'
         ELSE concat_ws(' ', 'Memcpy', nullif(regexp_extract(call_name, '[HDA]to[HDA]'), ''))
     END AS work_name,
