@@ -64,7 +64,7 @@ def test_an_evaluation_in_one_step_is_named_and_the_others_are_judged(inside: bo
     diagnosis = diagnosed(tmp_path, program)
     lead = lead_of(diagnosis)
     assert lead.rule == "unlike-step" and not lead.saving_ns
-    assert "Step 4, of 144.1 ms, is 23.0 times as long as the median step" in lead.message
+    assert "Step 4 takes 144.1 ms, 23.0 times as long as the median step" in lead.message
     assert "“evaluate”" in lead.message and "computes 99.0 %" in lead.message
     assert "--step 1-3" in words(lead)
     assert "no rule explains" not in judge(diagnosis).sentence
