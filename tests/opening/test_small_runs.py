@@ -41,7 +41,25 @@ def test_tables_in_memory_and_files_give_the_same_diagnosis(tmp_path: Path, monk
     from_memory = diagnosed(tmp_path / "run", tmp_path / "first")
     assert copied
     monkeypatch.setattr(engine, "is_small", lambda *run: False)
-    assert diagnosed(tmp_path / "run", tmp_path / "second") == from_memory
+    small_tables_from_memory = diagnosed(tmp_path / "run", tmp_path / "second")
+    monkeypatch.setattr(engine, "_MOST_COPIED_ROWS", 0)
+    assert diagnosed(tmp_path / "run", tmp_path / "third") == small_tables_from_memory == from_memory
+
+
+@pytest.mark.check
+def test_of_many_traces_tables_are_copied_as_far_as_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate_job(RUN).write_kineto(tmp_path / "run")
+    monkeypatch.setattr(engine, "is_small", lambda *run: False)
+    monkeypatch.setattr(engine, "_MOST_COPIED_ROWS", 10)
+    of_schema = "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'canonical'"
+    with (
+        open_run(tmp_path / "run", store=tmp_path / "store") as run,
+        run.connected(["FROM gpu_ops, devices"]) as connection,
+    ):
+        kinds = dict(connection.execute(of_schema).fetchall())
+    assert {name: kinds[name] for name in ("gpu_ops", "devices")} == {"gpu_ops": "VIEW", "devices": "BASE TABLE"}
 
 
 @pytest.mark.check

@@ -1,10 +1,12 @@
 """A DuckDB connection with the schema `canonical`: over the Parquet files of stored traces, or tables in memory.
 
-A small run is copied into memory: planning over its files takes longer than its rows do.
+A small run is copied into memory, and so are the small tables of a large one: opening and planning over their files
+takes longer than their rows do.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,9 +46,14 @@ def define_canonical(
     needed: Set[str] | None,
     ncu_tables: Sequence[NcuTable],
     captures: Sequence[StoredTrace] = (),
+    *,
+    most_copied_rows: int = 0,
 ) -> None:
-    """Define the tables of `connect_canonical`, all or those needed, in a connection that has an empty schema."""
-    _define(connection, dict(enumerate(traces)), needed)
+    """Define the tables of `connect_canonical`, all or those needed, in a connection that has an empty schema.
+
+    Tables of at most so many rows become copies, others views.
+    """
+    _define(connection, dict(enumerate(traces)), needed, most_copied_rows=most_copied_rows)
     for name in those(run_tables(), needed):
         connection.execute(_ncu_view(run_tables()[name], ncu_tables))
     numbered = dict(enumerate(captures, len(traces)))
@@ -54,7 +61,7 @@ def define_canonical(
     for name in those(capture_tables(), needed):
         table = capture_tables()[name]
         if name in _OF_CAPTURES:
-            connection.execute(_stored_view(table, numbered, listed, _OF_CAPTURES[name]))
+            connection.execute(_stored_table(table, numbered, listed, _OF_CAPTURES[name]))
         else:
             connection.execute(in_schema(table, "canonical"))
             _insert_captures(connection, numbered)
@@ -95,7 +102,8 @@ class FewTracesConnections:
         except IndexError:
             connection = new_connection(None)
             connection.execute("CREATE SCHEMA canonical")
-        _define(connection, {number: self._traces[number] for number in trace_ids}, self._needed, copied=copied)
+        traces = {number: self._traces[number] for number in trace_ids}
+        _define(connection, traces, self._needed, most_copied_rows=sys.maxsize if copied else 0)
         yield connection
         self._free[copied].append(connection)
 
@@ -117,7 +125,7 @@ def _define(
     traces: Mapping[int, StoredTrace],
     needed: Set[str] | None,
     *,
-    copied: bool = False,
+    most_copied_rows: int,
 ) -> None:
     """Define the canonical tables of traces over these, by their numbers, and over no others, as views or as copies."""
     # Where rows are estimated as few, a loop over all pairs of them would be chosen. Of small runs, it is quick.
@@ -129,8 +137,7 @@ def _define(
             connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
             insert_traces(connection, traces)
         else:
-            view = _stored_view(table, traces, listed)
-            connection.execute(view.replace("REPLACE VIEW", "REPLACE TABLE", 1) if copied else view)
+            connection.execute(_stored_table(table, traces, listed, most_copied_rows=most_copied_rows))
 
 
 def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
@@ -188,20 +195,21 @@ def _insert_captures(connection: duckdb.DuckDBPyConnection, captures: Mapping[in
         connection.execute("INSERT INTO canonical.capture_files VALUES (?, ?, ?, ?)", row)
 
 
-def _stored_view(
+def _stored_table(
     table: TableSchema,
     traces: Mapping[int, StoredTrace],
     listed: Mapping[Path, Sequence[str]],
     stored_as: str | None = None,
+    *,
+    most_copied_rows: int = 0,
 ) -> str:
-    """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
-    if not traces:
-        return _empty_view(table)
-    files = _parts(listed, stored_as or table.name)
-    # Of one trace, each query would open the file of a table again that has no rows.
-    if len(traces) == 1 and not any(map(_has_rows, files)):
-        return _empty_view(table)
-    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {numbered_rows(table, traces, files)}"
+    """Return the statement that puts a table over every trace's files with rows, with the trace's number in front."""
+    rows = {file: pq.read_metadata(file).num_rows for file in _parts(listed, stored_as or table.name)}
+    files = [file for file, count in rows.items() if count]
+    kind = "TABLE" if sum(rows.values()) <= most_copied_rows else "VIEW"
+    if not files:  # every query would open them again
+        return _empty_view(table).replace("VIEW", kind, 1)
+    return f"CREATE OR REPLACE {kind} canonical.{table.name} AS {numbered_rows(table, traces, files)}"
 
 
 def _listed(traces: Iterable[StoredTrace]) -> dict[Path, list[str]]:

@@ -172,17 +172,12 @@ def skipped_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
 
 def skipped(diagnosis: Diagnosis) -> list[Outcome]:
     """Return the outcomes of rules that lacked data everywhere in the run."""
-    return [outcome for outcome in _abstained(diagnosis) if not _is_stranger(diagnosis, outcome)]
+    return _abstained(diagnosis, strangers=False)
 
 
 def not_applicable(diagnosis: Diagnosis) -> list[Outcome]:
     """Return the outcomes of rules that have nothing to look for in the run."""
-    return [outcome for outcome in _abstained(diagnosis) if _is_stranger(diagnosis, outcome)]
-
-
-def _is_stranger(diagnosis: Diagnosis, outcome: Outcome) -> bool:
-    """Return whether a rule is about something else: rules about the GPU are, where the host was judged instead."""
-    return outcome.reason == NOT_APPLICABLE or (outcome.reason == _NO_GPU_WORK and judges_host(diagnosis))
+    return _abstained(diagnosis, strangers=True)
 
 
 def checked_words(diagnosis: Diagnosis, *, skips: bool = True) -> str:
@@ -208,9 +203,12 @@ def record_words(diagnosis: Diagnosis) -> str:
     return f" To record what is missing: traceanalyzer record {profiler}" if lacking and profiler else ""
 
 
-def _abstained(diagnosis: Diagnosis) -> list[Outcome]:
+def _abstained(diagnosis: Diagnosis, *, strangers: bool) -> list[Outcome]:
+    """Return the abstentions of rules about something else, as those about the GPU where the host was judged; or else."""
     looked = {outcome.rule for outcome in diagnosis.outcomes if outcome.state != "abstained"}
-    return [o for o in diagnosis.outcomes if o.state == "abstained" and o.rule not in looked]
+    of_others = {NOT_APPLICABLE, _NO_GPU_WORK} if judges_host(diagnosis) else {NOT_APPLICABLE}
+    abstained = [o for o in diagnosis.outcomes if o.state == "abstained" and o.rule not in looked]
+    return [outcome for outcome in abstained if (outcome.reason in of_others) == strangers]
 
 
 def _rule_count(outcomes: Sequence[Outcome]) -> int:

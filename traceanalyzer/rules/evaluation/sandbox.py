@@ -107,7 +107,7 @@ def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
         return ()
     texts = con.execute(f"SELECT sql {of_files}").fetchall()
     files = [path.replace("''", "'") for (text,) in texts for path in _PARQUET.findall(text)]
-    return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
+    return tuple(sorted({str(folder.resolve()) for folder in {Path(file).parent for file in files}}))
 
 
 TIMEOUT_S = 30.0
