@@ -87,7 +87,7 @@ def _in_tier(item: pytest.Item, tier: str, of_commit: int) -> bool:
 
 
 def _counted_as(item: pytest.Item) -> str:
-    """Return by what a sixteenth has a test: all tests of a real trace come together, so that it is diagnosed once."""
+    """Return by what a twentieth has a test: all tests of a real trace come together, so that it is diagnosed once."""
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, (str, Path)) and (trace := corpus_path() / value) in _corpus_traces():
