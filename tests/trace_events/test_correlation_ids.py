@@ -78,6 +78,29 @@ def test_an_id_that_all_calls_share_ties_nothing_and_makes_no_ranks(count: int) 
     assert tables.defects == {}
 
 
+@pytest.mark.parametrize(
+    ("calls", "is_linked"),
+    [
+        pytest.param([call(8, 2), call(8, 20)], False, id="two calls, one after the other"),
+        pytest.param([call(8, 2), call(8, 20, "hipMalloc"), *(call(8, at) for at in (30, 40, 50))], False, id="many"),
+        pytest.param([call(8, 2), call(8, 2, "hipModuleLaunchKernel")], True, id="a call inside another one"),
+        pytest.param([call(8, 2), call(8, 20, "hipEventRecord")], True, id="another call"),
+    ],
+)
+@pytest.mark.check
+def test_a_kernel_whose_id_calls_share_is_that_of_none(calls: list[str], is_linked: bool) -> None:
+    (row,) = read(events(operator(1), *calls, kernel(8, 60)))["gpu_ops"]
+    assert (row["launch_id"] == 1) is is_linked
+    assert (row["cpu_op_id"] == 0) is is_linked
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_kernel_without_a_call_is_of_no_operator_where_several_share_its_external_id(count: int) -> None:
+    (row,) = read(events(*(operator(10 * at + 1) for at in range(count)), kernel(8, 400)))["gpu_ops"]
+    assert row["cpu_op_id"] == (0 if count == 1 else None)
+
+
 def test_a_record_written_twice_is_one_kernel() -> None:
     tables = read(events(call(8, 2), kernel(8, 5), kernel(8, 5)))
     assert [row["launch_id"] for row in tables["gpu_ops"]] == [0]

@@ -297,6 +297,29 @@ def test_a_number_that_is_no_id_ties_no_work(number: int, calls_with_it: int, tm
     assert [op["launch_id"] is None for op in tables["gpu_ops"]].count(True) == calls_with_it
 
 
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("call", "graph", "is_linked"),
+    [
+        ("cuLaunchKernel", 0, False),
+        ("hipModuleLaunchKernel", 0, False),
+        ("cuGraphLaunch", 0, True),
+        ("cuGraphLaunch", 7, True),
+    ],
+)
+def test_kernels_that_share_a_plain_launch_are_those_of_none(
+    call: str, graph: int, is_linked: bool, tmp_path: Path
+) -> None:
+    shared = {"correlation_id": 5, **({"cuda_graph_id": graph} if graph else {})}
+    work = [(n * 10 * US, 8 * US, "gemm", shared if n < 2 else {"correlation_id": 6}) for n in range(3)]
+    calls = [(n * 9 * US, US, call, {"correlation_id": 5 + n}) for n in range(2)]
+    frame = [(0, 90 * US, "$model.py:9 run", {})]
+    host = PlaneMaker("/host:CPU").line(9, "python", [*frame, *calls], 10**6)
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work, 10**6 + 20_000), host), tmp_path)
+    links = [(op["launch_id"] is not None, op["python_id"] is not None) for op in tables["gpu_ops"]]
+    assert links == [(is_linked, is_linked), (is_linked, is_linked), (True, True)]
+
+
 def test_calls_inside_each_other_share_an_id(tmp_path: Path) -> None:
     calls = [(n * US, (10 - n) * US, f"hipCall{n}", {"correlation_id": 7}) for n in range(3)]
     host = PlaneMaker("/host:CPU").line(9, "python", calls)

@@ -143,6 +143,7 @@ SELECT
         CASE WHEN is_known THEN launch_id END AS launch_id,
         CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
         CASE WHEN is_known THEN annotation_id END AS annotation_id,
+        CASE WHEN is_known THEN python_id END AS python_id,
         CASE WHEN is_known THEN link_source END AS link_source
     )
 FROM (

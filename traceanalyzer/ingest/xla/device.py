@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.device_check import CLOCK_NS, ROUNDING_NS, SLOW_LAUNCH_NS
+from traceanalyzer.ingest.device_check import ROUNDING_NS
 from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import naming, tpu
 from traceanalyzer.ingest.xla.allocations import write_allocations_of_driver
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
-from traceanalyzer.ingest.xla.launches import ModuleLaunches
+from traceanalyzer.ingest.xla.launches import DeviceFacts, ModuleLaunches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.stats import Value, indices
 from traceanalyzer.ingest.xla.wire import Int
@@ -33,31 +32,6 @@ DERIVED_NAMES = re.compile(
 _FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
 _STREAM = "Stream #"
 _MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
-
-
-@dataclass
-class DeviceFacts:
-    """What the devices' planes show beside their work."""
-
-    rows: dict[int, dict[str, object]] = field(default_factory=dict)
-    op_count: int = 0
-    first_ns: int | None = None
-    last_ns: int | None = None
-    has_overlaps: bool = False  # work of a stream that lasts into the next one of it
-    vendor: str | None = None
-    has_memory: bool = False  # the driver's allocations
-    # Of each device, when calls began and by how much later what they launched.
-    launches: dict[int, list[tuple[Int, Int]]] = field(default_factory=dict)
-
-    def clocks_may_differ(self) -> bool:
-        """Tell whether a device starts work before its launch, always late, or sooner in one half of the recording."""
-        for pieces in self.launches.values():
-            called, delays = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-            is_early = called < (int(called.min()) + int(called.max()) + 1) // 2
-            sides = [int(delays[side].min()) for side in (is_early, ~is_early) if side.any()]
-            if not -CLOCK_NS <= min(sides) <= SLOW_LAUNCH_NS or max(sides) - min(sides) > CLOCK_NS // 4:
-                return True
-        return False
 
 
 def is_derived(line: LineHead) -> bool:
@@ -211,9 +185,10 @@ class DeviceWriter:
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
-        called = launches.column("start_ns", at)[at != NONE]
-        if len(called):
-            self.facts.launches.setdefault(device, []).append((called, starts[at != NONE] - called))
+        linked = at != NONE
+        if linked.any():
+            called, calls = (launches.column(name, at)[linked] for name in ("start_ns", "slice_id"))
+            self.facts.launches.setdefault(device, []).append((called, starts[linked] - called, calls))
         order = np.argsort(starts, kind="stable")
         self.facts.has_overlaps |= bool(((starts + lengths)[order][:-1] > starts[order][1:] + ROUNDING_NS).any())
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS
-from traceanalyzer.ingest.nsys.times import check_times_of_devices
+from traceanalyzer.ingest.nsys.times import check_times_of_devices, find_shared_launches, open_shared_launches
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.device import DeviceWriter
@@ -125,17 +125,23 @@ class XlaTrace:
         self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
 
     def _check_devices(self, device: DeviceWriter) -> None:
-        """Correct the clocks of devices, and durations of work that runs over what is behind it on its stream.
+        """Open links that prove nothing; correct clocks, and durations of work that runs over what is behind it.
 
         Launches of XLA come from several threads, so that their order proves no start.
         """
-        if not device.facts.has_overlaps and not device.facts.clocks_may_differ():
+        facts = device.facts
+        are_shared, may_err = facts.shares_launches(), facts.has_overlaps or facts.clocks_may_differ()
+        if not are_shared and not may_err:
             return
         ops, slices = self._sink.path("gpu_ops"), self._sink.path("host_slices")
         with duckdb.connect() as connection:
+            if are_shared and find_shared_launches(connection, ops):
+                open_shared_launches(connection, ops, slices)
+            if not may_err:
+                return
             check_times_of_devices(connection, ops, slices, self._defects, waits=None)
             span = "SELECT min(start_ns), max(start_ns + dur_ns) FROM read_parquet($ops)"
-            device.facts.first_ns, device.facts.last_ns = connection.execute(span, {"ops": str(ops)}).fetchall()[0]
+            facts.first_ns, facts.last_ns = connection.execute(span, {"ops": str(ops)}).fetchall()[0]
 
     def _framework(self, vendor: str | None) -> str | None:
         with duckdb.connect() as connection:

@@ -1,11 +1,14 @@
-"""The calls that work may name, by correlation id, and the steps in which they were made."""
+"""The calls that work may name, by correlation id, and the steps in which they were made; what else devices show."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceanalyzer.ingest.device_check import CLOCK_NS, SLOW_LAUNCH_NS
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.nsys.host_slices import MOST_CALLS_OF_ID
 from traceanalyzer.ingest.xla.host import HostFacts
@@ -14,6 +17,36 @@ from traceanalyzer.ingest.xla.wire import Int
 
 # Numbers that stand for no id: 0, and -1 in 32 and in 64 bits.
 _NO_IDS = (0, -1, 2**32 - 1)
+
+
+@dataclass
+class DeviceFacts:
+    """What the devices' planes show beside their work."""
+
+    rows: dict[int, dict[str, object]] = field(default_factory=dict)
+    op_count: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    has_overlaps: bool = False  # work of a stream that lasts into the next one of it
+    vendor: str | None = None
+    has_memory: bool = False  # the driver's allocations
+    # Of each device, when calls began, by how much later what they launched, and the calls.
+    launches: dict[int, list[tuple[Int, Int, Int]]] = field(default_factory=dict)
+
+    def shares_launches(self) -> bool:
+        """Tell whether a call launched several pieces of work."""
+        calls = np.concatenate([np.empty(0, np.int64), *(ids for own in self.launches.values() for *_, ids in own)])
+        return len(np.unique(calls)) < len(calls)
+
+    def clocks_may_differ(self) -> bool:
+        """Tell whether a device starts work before its launch, always late, or sooner in one half of the recording."""
+        for pieces in self.launches.values():
+            called, delays, _ = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+            is_early = called < (int(called.min()) + int(called.max()) + 1) // 2
+            sides = [int(delays[side].min()) for side in (is_early, ~is_early) if side.any()]
+            if not -CLOCK_NS <= min(sides) <= SLOW_LAUNCH_NS or max(sides) - min(sides) > CLOCK_NS // 4:
+                return True
+        return False
 
 
 class ModuleLaunches:

@@ -2,7 +2,8 @@
 -- id; the operator is the innermost around the call, else it has the external id: profilers of 2023 number operators
 -- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
 -- around the operator. A plain launch call launches one kernel: an id that several operations have in common with it (ROCm)
--- proves nothing, nor does their external id, which the profiler found by it. With $launches_later, another thread may launch
+-- proves nothing, nor does their external id, which the profiler found by it; nor an id that calls have in common which were
+-- made one after the other, or operators of which none contains the others. With $launches_later, another thread may launch
 -- an operator's work after the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH recorded AS (
@@ -40,10 +41,21 @@ ambiguous AS (
     GROUP BY correlation
     HAVING min(pid) <> max(pid) OR count(DISTINCT start_ns) > count(DISTINCT name)
 ),
+grouped_calls AS (
+    SELECT
+        correlation,
+        CAST(min(CAST(start_ns AS HUGEINT) * 1099511627776 + slice_id) & 1099511627775 AS BIGINT) AS slice_id,
+        max(start_ns) > min(start_ns + dur_ns) AND (min(hash(name)) = max(hash(name)) OR count(*) > 4) AS is_shared
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver') AND correlation IN (SELECT correlation FROM recorded)
+    GROUP BY correlation
+),
 unproven AS (
     SELECT correlation FROM plain_launches
     UNION
     SELECT correlation FROM ambiguous
+    UNION
+    SELECT correlation FROM grouped_calls WHERE is_shared
 ),
 ops AS (
     SELECT
@@ -53,24 +65,20 @@ ops AS (
     FROM recorded
     LEFT JOIN unproven ON unproven.correlation = recorded.correlation
 ),
-first_calls AS (
-    SELECT
-        correlation,
-        CAST(min(CAST(start_ns AS HUGEINT) * 1099511627776 + slice_id) & 1099511627775 AS BIGINT) AS slice_id
-    FROM read_parquet($slices)
-    WHERE category IN ('runtime', 'driver') AND correlation IN (SELECT correlation FROM ops)
-    GROUP BY correlation
-),
 calls AS (
-    SELECT first_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id
+    SELECT grouped_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id
     FROM read_parquet($slices) AS slices
-    JOIN first_calls USING (slice_id)
+    JOIN grouped_calls USING (slice_id)
     WHERE category IN ('runtime', 'driver')
 ),
 innermost AS (
     SELECT
         external_id,
-        max(depth * 1099511627776 + slice_id) FILTER (WHERE category = 'cpu_op') & 1099511627775 AS op_id,
+        CASE
+            WHEN max(start_ns + dur_ns) FILTER (WHERE category = 'cpu_op') - min(start_ns) FILTER (WHERE category = 'cpu_op')
+                <= max(dur_ns) FILTER (WHERE category = 'cpu_op') + $rounding_ns
+            THEN max(depth * 1099511627776 + slice_id) FILTER (WHERE category = 'cpu_op') & 1099511627775
+        END AS op_id,
         max(depth * 1099511627776 + slice_id) FILTER (WHERE category = 'annotation') & 1099511627775 AS annotation_id
     FROM read_parquet($slices)
     WHERE category IN ('cpu_op', 'annotation') AND external_id IN (SELECT external_id FROM ops WHERE external_id > 0)
