@@ -311,3 +311,17 @@ def test_frames_left_open_change_nothing(name: str, tmp_path: Path) -> None:
     opened = rewritten.with_frames_open(control)
     assert opened != control
     same(diagnosis_of(opened, tmp_path / "open"), diagnosis_of(control, tmp_path / "control"))
+
+
+def test_launches_of_graphs_none_of_whose_work_was_recorded_are_named(tmp_path: Path) -> None:
+    here = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "dur": 5}
+    events: list[rewritten.Event] = []
+    for number in range(4):
+        name = "cudaGraphLaunch" if number % 2 else "cudaLaunchKernel"
+        events.append({**here, "name": name, "ts": 1_000 + 100 * number, "args": {"correlation": number + 1}})
+        if name == "cudaLaunchKernel":
+            work = {"device": 0, "stream": 7, "correlation": number + 1}
+            kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "dur": 50, "args": work}
+            events.append({**here, **kernel, "ts": 1_010 + 100 * number})
+    found = diagnosis_of({"traceEvents": events}, tmp_path / "run")
+    assert "tq-graph-opaque" in quality(found)

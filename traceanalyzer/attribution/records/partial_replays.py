@@ -80,10 +80,10 @@ def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: Device
     Of a replay without any operation the last one before it ends when the replay does, at the latest. What the replay
     delayed, work or a call of the host, waited for what is missing.
     """
+    for name in _MACROS:
+        con.execute(macro_files()[name])
     partial = {}
     if ops.launch_name.among(ops.linked).intersection(_graph_launches(ops)):
-        for name in _MACROS:
-            con.execute(macro_files()[name])
         partial = dict(con.execute(_QUERY, {"trace_id": trace_id}).fetchall())
     lost = _pairs(con.execute(_LOST_QUERY, {"trace_id": trace_id, "device": ops.device}))
     if not partial and not len(lost):
