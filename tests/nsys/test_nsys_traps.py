@@ -345,6 +345,18 @@ def test_numbers_that_stand_for_no_id_tie_nothing(tmp_path: Path, number: int) -
     assert found.column("gpu_ops", "correlation") == [None, 2]
 
 
+@pytest.mark.parametrize("lowest", [-7, 2**31 - 1, 2**32, 2**62])
+def test_ids_of_any_size_tie_work_to_its_call(tmp_path: Path, lowest: int) -> None:
+    tables = launched(3)
+    renamed = {
+        table: [{**row, "correlationId": lowest + row["correlationId"]} for row in tables[table]]
+        for table in (KERNEL, RUNTIME)
+    }
+    found = ingest(tmp_path, {**tables, **renamed})
+    calls = {row["slice_id"]: row["correlation"] for row in found.rows("host_slices")}
+    assert [calls[launch] for launch in found.column("gpu_ops", "launch_id")] == [lowest + at for at in (1, 2, 3)]
+
+
 def test_names_are_missing_where_there_are_no_strings(tmp_path: Path) -> None:
     tables = {name: rows for name, rows in launched(2).items() if name != "StringIds"}
     found = ingest(tmp_path, tables)

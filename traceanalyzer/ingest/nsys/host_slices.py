@@ -249,7 +249,9 @@ class HostWriter:
             return
         rows = np.flatnonzero(is_call.to_numpy(zero_copy_only=False))
         calls, scope = batch.filter(is_call), scope[rows]
-        correlation: npt.NDArray[np.uint32] = calls.column("correlation").to_numpy()
+        correlation: npt.NDArray[Any] = _integers(calls, "correlation")
+        if correlation.min() >= 0 and correlation.max() < 2**32:  # CUPTI numbers in 32 bits
+            correlation = correlation.astype(np.uint32)
         start, slice_id = _integers(calls, "start_ns"), _integers(calls, "slice_id")
         operator, annotation, *_ = (ids[rows] for ids in nested.nearest)
         for first, last in _runs(scope):

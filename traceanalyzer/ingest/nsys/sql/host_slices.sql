@@ -13,7 +13,7 @@ WITH calls AS (
         'CUPTI_ACTIVITY_KIND_RUNTIME' AS raw_category,
         nameId,
         -- nsys numbers calls with 32 bits; the first and the last of these numbers stand for none.
-        TRY_CAST(CASE WHEN correlationId NOT IN (0, 4294967295) THEN correlationId END AS UINTEGER) AS correlation
+        CASE WHEN correlationId NOT IN (0, -1, 4294967295) THEN correlationId END AS correlation
     FROM runtime
     LEFT JOIN (FROM strings WHERE is_runtime) AS names ON id = nameId
 ),
