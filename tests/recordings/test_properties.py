@@ -313,6 +313,7 @@ def test_frames_left_open_change_nothing(name: str, tmp_path: Path) -> None:
     same(diagnosis_of(opened, tmp_path / "open"), diagnosis_of(control, tmp_path / "control"))
 
 
+@pytest.mark.check
 def test_launches_of_graphs_none_of_whose_work_was_recorded_are_named(tmp_path: Path) -> None:
     here = {"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "dur": 5}
     events: list[rewritten.Event] = []
