@@ -11,15 +11,17 @@ import math
 import pickle
 import pickletools
 import resource
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed.streams import BROKEN, COPY_BYTES, UnpackBudget, UnpackLimits, opened
+from traceanalyzer.process import started_program
 
 _ALLOCATED = "active_allocated"
 _INACTIVE = "inactive"
@@ -183,6 +185,9 @@ _MOST_MEMORY_A_BYTE = 128
 _MOST_MEMORY_A_CHARACTER = 12
 _MOST_DIGITS = 100
 _SPARE_BYTES = 256 * 2**20
+# A snapshot of PyTorch takes a fifth of a second a MB.
+_LEAST_CPU_S = 5
+_BYTES_A_CPU_S = 100_000
 _HINT = "a snapshot holds only numbers, texts, lists and dictionaries; this file would run code, so it is not read"
 # What builds objects out of names. A snapshot needs none of it.
 _REFUSED = frozenset(
@@ -214,6 +219,49 @@ class _Plain(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> NoReturn:
         raise _Refused
+
+
+_IN_A_PROCESS = (
+    "import sys; sys.path = sys.argv[2:]; from traceanalyzer.answers import memory_snapshot as snapshot; "
+    "snapshot.write_totals(sys.argv[1])"
+)
+
+
+def totals_of_file(path: Path) -> list[SnapshotTotals]:
+    """Return the totals of each device in a snapshot, which a process of its own reads.
+
+    Reading a pickle can take more time or more stack than its size lets expect, and Python can stop neither. Raises
+    TraceAnalyzerError as `read_snapshot` does, and where the process ends at its limit.
+    """
+    with started_program([sys.executable, "-c", _IN_A_PROCESS, str(path), *sys.path]) as reader:
+        answer = reader.communicate()[0]
+    if reader.returncode:
+        raise TraceAnalyzerError(
+            "asks for more work than a snapshot of its size needs", path, "write the snapshot again"
+        )
+    said = json.loads(answer)
+    if isinstance(said, dict):
+        raise TraceAnalyzerError(said["what"], path, said["hint"])
+    return [SnapshotTotals(**totals) for totals in said]
+
+
+def write_totals(name: str) -> None:
+    """Write the totals of a snapshot, or what is wrong with it, as JSON: the program of `totals_of_file`."""
+    path = Path(name)
+    try:
+        _limit_work(path.stat().st_size)
+        said: Any = [asdict(totals) for totals in snapshot_totals(read_snapshot(path))]
+    except TraceAnalyzerError as error:
+        said = {"what": error.what, "hint": error.hint}
+    json.dump(said, sys.stdout)
+
+
+def _limit_work(size_bytes: int) -> None:
+    """Let the system end this process where it takes more than its share of time; it then leaves no core file."""
+    cpu_s = _LEAST_CPU_S + size_bytes // _BYTES_A_CPU_S
+    with suppress(OSError, ValueError):  # the caller's limit is lower
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def read_snapshot(path: Path) -> dict[str, Any]:
