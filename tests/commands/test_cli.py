@@ -201,6 +201,9 @@ def test_a_query_has_a_time_limit_and_a_length(ask: Asking) -> None:
     assert "took longer than 0.2 s" in err
     assert "--timeout SECONDS" in err
     assert ask("sql", "SELECT 1", "--timeout", "20")[0] == 0
+    code, _, err = ask("sql", "SELECT 1", "--timeout", "nan")
+    assert code == 2
+    assert "nan is no number of seconds" in err
     code, _, err = ask("sql", "SELECT 1" + " + 1" * 60_000)
     assert code == 2
     assert "the query: is longer than 200,000 characters" in err

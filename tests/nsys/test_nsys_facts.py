@@ -246,13 +246,18 @@ def _replace_by_pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
+def _replace_by_broken_link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("missing")
+
+
 def _damage_pages(file: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(b"PAR1" + bytes(len(data) // 2) + data[4 + len(data) // 2 :])
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("harm", [_cut, _replace_by_pipe, _damage_pages])
+@pytest.mark.parametrize("harm", [_cut, _replace_by_pipe, _replace_by_broken_link, _damage_pages])
 def test_a_parquet_table_that_cannot_be_read_costs_itself(harm: Callable[[Path], None], tmp_path: Path) -> None:
     tables = {**launched(3), "NVTX_EVENTS": [nvtx(0, 5, "range")], "OSRT_API": [call(0, 5, 1)]}
     folder = write_parquet_folder(tmp_path / "report_pqtdir", tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import shutil
 import sys
@@ -73,6 +74,13 @@ HELP = """Statements end with ; and may span lines; Ctrl-C cancels one.
   .quit            leave (also Ctrl-D)"""
 
 
+def _check_is_number(context: click.Context, parameter: click.Parameter, seconds: float) -> float:
+    """Refuse NaN, which no range leaves out: a query would run without a limit."""
+    if math.isnan(seconds):
+        raise click.BadParameter("nan is no number of seconds.")
+    return seconds
+
+
 @click.command()
 @run_options
 @step_options
@@ -81,6 +89,7 @@ HELP = """Statements end with ; and may span lines; Ctrl-C cancels one.
 @click.option(
     *("--timeout", "timeout_s"),
     type=click.FloatRange(min=0, min_open=True),
+    callback=_check_is_number,
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",

@@ -362,4 +362,6 @@ class Export:
 
 
 def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.glob("*.parquet")) if path.is_dir() else path.stat().st_size
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.glob("*.parquet") if file.is_file())
