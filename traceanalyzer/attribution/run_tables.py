@@ -117,7 +117,6 @@ class _StoredRows:
         self._kept: dict[Place, _Rows] = {}
 
     def __getitem__(self, place: Place) -> _Rows:
-        """Return the ledger of a device."""
         if place not in self._kept:
             if len(self._kept) >= _KEPT_LEDGERS:
                 self._kept.pop(next(iter(self._kept)))

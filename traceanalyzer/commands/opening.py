@@ -194,7 +194,6 @@ class RunOptions:
 
 
 def store_option(meaning: str = "Folder or bucket (s3://bucket/ta/) for computed tables.") -> Callable[..., Any]:
-    """Return the option `--store`, with what it means to the command."""
     return click.option("--store", type=RunPath(), metavar="DIR", help=meaning)
 
 

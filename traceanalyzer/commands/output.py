@@ -223,7 +223,6 @@ def chosen_format(layout: str | None, output: Path | None, known: Sequence[str] 
 
 
 def check_for_browser(layout: str, path: Path | None) -> None:
-    """Raise TraceAnalyzerError where a page for a browser would fill a terminal."""
     if layout == "html" and path is None and sys.stdout.isatty():
         raise TraceAnalyzerError(
             "a page is for a browser", "--format html", "say where with -o, for example -o report.html"

@@ -260,7 +260,6 @@ class LedgerRow:
 
     @property
     def delta_ns(self) -> int:
-        """The change."""
         return self.new_ns - self.base_ns
 
 
@@ -282,7 +281,6 @@ class NamedRow:
 
     @property
     def delta_ns(self) -> int:
-        """The change: count_ns + length_ns."""
         return self.new_ns - self.base_ns
 
 

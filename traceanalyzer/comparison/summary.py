@@ -136,7 +136,6 @@ _WORDS = {"severity": SEVERITIES, "place": ("run", "rank", "device"), "time_of":
 
 
 def is_summary_file(path: Path) -> bool:
-    """Return whether a file begins as summaries do."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -123,7 +123,6 @@ def flops_uses(rows: Sequence[Mapping[str, Any]]) -> list[FlopsUse]:
 
 
 def flops_rows(uses: Sequence[FlopsUse]) -> list[dict[str, Any]]:
-    """Return uses as JSON has them, with their words."""
     return [asdict(use) | {"words": use.words, "note": use.note} for use in uses]
 
 

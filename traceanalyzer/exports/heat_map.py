@@ -59,7 +59,6 @@ def heat_map_table(run: Run, diagnosis: Diagnosis) -> pa.Table:
 
 
 def write_heat_map(table: pa.Table, layout: str, target: IO[bytes]) -> None:
-    """Write the table as one of `LAYOUTS`."""
     if layout == ".csv":
         position = table.schema.get_field_index("trace")
         names = pa.array(map(as_cell, table.column(position).to_pylist()), pa.string())

@@ -179,7 +179,6 @@ def unpadded_us(time_ns: int) -> str:
 
 
 def whole_us(time_ns: int) -> str:
-    """Return whole microseconds."""
     return str(time_ns // 1000)
 
 

@@ -104,7 +104,6 @@ def _shown(text: str) -> str:
 
 
 def write_diff_xlsx(diff: Diff, target: IO[bytes]) -> None:
-    """Write the workbook of a comparison."""
     write_workbook(_diff_sheets(diff), _diff_summary(diff), target)
 
 

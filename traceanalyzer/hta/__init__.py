@@ -102,7 +102,6 @@ class CriticalPath:
 
     @property
     def window_ns(self) -> int:
-        """The length of the window."""
         return self.window.end_ns - self.window.start_ns
 
 

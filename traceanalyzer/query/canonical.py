@@ -146,7 +146,6 @@ def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
 
 
 def in_schema(table: TableSchema, schema: str) -> str:
-    """Return the statement that creates a table in a schema."""
     return table.sql.replace(f"CREATE TABLE {table.name} (", f"CREATE TABLE {schema}.{table.name} (")
 
 

@@ -32,7 +32,6 @@ NOT_COMPUTED = "was not computed, as it takes longer than"
 
 
 def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define the macros."""
     for text in (macro_files() | pattern_macros()).values():
         connection.execute(text)
 

@@ -142,7 +142,6 @@ class ObstoreClient:
             self.store = _store_of(location)
 
     def key_of(self, location: Location) -> str:
-        """Return the key of a place."""
         return location.key
 
     def entries(self, location: Location) -> Iterator[Entry]:
@@ -166,7 +165,6 @@ class ObstoreClient:
                 yield from map(_entry, page)
 
     def entry(self, key: str) -> Entry | None:
-        """Return one object by its key; None where there is none."""
         meta = self._head(key)
         return None if meta is None else _entry(meta)
 
@@ -306,7 +304,6 @@ class HttpClient:
         self._inner = ObstoreClient(location)
 
     def key_of(self, location: Location) -> str:
-        """Return the key of a place."""
         return location.key
 
     def entries(self, location: Location) -> Iterator[Entry]:

@@ -64,7 +64,6 @@ class RemoteObject:
         return self.entry.key.rpartition("/")[2]
 
     def open(self, mode: Literal["rb"] = "rb") -> io.BufferedReader:
-        """Return the object's bytes as a file."""
         return io.BufferedReader(Body(self), _BUFFER_BYTES)
 
     def stat(self) -> ObjectStat:

@@ -86,7 +86,6 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Diagnosis], Iterator[_Row]]]] 
 
 
 def diagnosis_text(diagnosis: Diagnosis, layout: str) -> str:
-    """Return the report in one of the formats that are text."""
     stream = io.StringIO()
     formats.write_diagnosis(diagnosis, layout, stream)
     return stream.getvalue()
@@ -100,7 +99,6 @@ def diff_text(diff: Diff, layout: str) -> str:
 
 
 def what_if_text(answer: Answer, run_name: str) -> str:
-    """Return the screen of a what-if question as text."""
     from traceanalyzer.report.screens.what_if import sections
 
     stream = io.StringIO()

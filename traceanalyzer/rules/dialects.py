@@ -90,7 +90,6 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
 
 
 def spoken(text: str, dialect: str | None) -> str:
-    """Return prose in a dialect."""
     if dialect != HIP:
         return text
     return _hip_names(_WORD.sub(lambda found: _WORDS[found[0]], text))

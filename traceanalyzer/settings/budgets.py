@@ -39,7 +39,6 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """The limit of the subject, as the settings name it."""
         return f"{self.subject}.{self.limit}"
 
     @property

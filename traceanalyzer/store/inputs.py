@@ -202,7 +202,6 @@ class SourceRecord:
     folder: str
 
     def text(self) -> str:
-        """Return it as it is written."""
         return json.dumps(asdict(self))
 
 

@@ -79,11 +79,9 @@ class SharedStore:
         self._damaged: dict[str, SmallObject] = {}
 
     def url_of(self, name: str) -> str:
-        """Return the URL of a part of the store."""
         return f"{self.location.base}{self.key_of(name)}"
 
     def key_of(self, name: str) -> str:
-        """Return the key of a part of the store."""
         return f"{self.location.key}/{name}".lstrip("/")
 
     def claim(self) -> None:
@@ -152,7 +150,6 @@ class SharedStore:
             return self.bucket.get(self.key_of(name), _MOST_BYTES)
 
     def text(self, name: str) -> str | None:
-        """Return a record; None where there is none."""
         found = self.versioned(name)
         return None if found is None else found.data.decode(errors="replace")
 
@@ -176,7 +173,6 @@ class SharedStore:
         return found is not None and found.data == data  # an answer was lost, and the request was sent again
 
     def listing(self) -> Iterator[Entry]:
-        """Yield all objects of the store."""
         with _as_store_error():
             yield from self.bucket.listing(self.location.key)
 

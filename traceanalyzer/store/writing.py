@@ -215,7 +215,6 @@ class StoreWriter:
         self.key = key
 
     def replace_file(self, file: Path, write: Callable[[Path], object]) -> None:
-        """Write a file of the store and put it in place at once."""
         with self.scratch() as scratch:
             fresh = scratch / file.name
             write(fresh)

@@ -207,7 +207,6 @@ def unrecorded_state(categories: frozenset[str], has_autograd: bool) -> int:
 
 
 def backward_nodes(slices: HostSlices) -> Flags:
-    """Return which slices are nodes of a backward pass."""
     return slices.flags([bool(AUTOGRAD.search(name)) for name in slices.names])
 
 

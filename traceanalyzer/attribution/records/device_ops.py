@@ -193,7 +193,6 @@ class DeviceOps(Struct, frozen=True):
 
     @property
     def linked(self) -> Flags:
-        """Return which ops have their launch in the trace."""
         known: Flags = self.launch_id != NO_ROW
         return known
 

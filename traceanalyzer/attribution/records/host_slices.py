@@ -247,7 +247,6 @@ class RecordedWaits:
 
 
 def load_recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> RecordedWaits:
-    """Return the recorded waits of a device's streams."""
     rows = con.execute(_WAITS_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
     waits = RecordedWaits(ops, {stream for wait in rows for stream in (wait[0], wait[2])})
     for wait in rows:

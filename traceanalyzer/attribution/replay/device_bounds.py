@@ -264,7 +264,6 @@ class DeviceBounds(Struct, frozen=True):
 
     @property
     def window_ns(self) -> int:
-        """The length of its window."""
         return int(self.window["window_ns"])
 
     @property

@@ -45,7 +45,6 @@ class OpSavings(Mapping[int, int]):
 
     @classmethod
     def of(cls, savings: Savings) -> OpSavings:
-        """Return savings as columns."""
         if isinstance(savings, OpSavings):
             return savings
         if not savings:

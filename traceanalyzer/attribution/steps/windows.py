@@ -78,7 +78,6 @@ class Window(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Return its length in ns."""
         return self.end - self.start
 
 

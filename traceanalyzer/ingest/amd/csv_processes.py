@@ -216,7 +216,6 @@ class _Utf8File(io.RawIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def readable(self) -> bool:
-        """Return that it can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:

@@ -126,7 +126,6 @@ class CsvRecording:
         return number if not self._agents else NONE
 
     def calls(self) -> Iterator[pa.RecordBatch]:
-        """Yield calls and ranges; see ProcessRecording."""
         for file in self._of("api"):
             for batch in self._batches(file):
                 batch, start, end = self._timed(batch, file)
@@ -173,19 +172,15 @@ class CsvRecording:
         return pa.array(np.arange(first, first + count, dtype=np.int64))
 
     def names(self) -> Column:
-        """Return the names of calls; see ProcessRecording."""
         return self._names.column()
 
     def kinds(self) -> Sequence[tuple[str, str]]:
-        """Return the kinds of calls; see ProcessRecording."""
         return [(category_of(name), name) for name in self._kinds.list()]
 
     def thread_names(self) -> Mapping[int, str]:
-        """Return the threads that have names; see ProcessRecording."""
         return {}
 
     def work(self) -> Iterator[pa.RecordBatch]:
-        """Yield GPU work; see ProcessRecording."""
         for file in self._of("kernel"):
             for rows in self._batches(file):
                 batch, start, end = self._timed(rows, file)
@@ -288,7 +283,6 @@ class CsvRecording:
         return None
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield allocations, and what hardware counters counted, a row a dispatch and counter; see ProcessRecording."""
         allocated = [row for file in self._of("allocation") for row in self._allocations(file)]
         yield from allocation_rows(allocated, [row["device"] for row in allocated])
         for file in self._of("counter"):

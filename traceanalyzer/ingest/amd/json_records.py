@@ -118,7 +118,6 @@ class RowSpool:
             self._rows = []
 
     def close(self) -> None:
-        """Finish what was written."""
         if self._file is not None:
             self._file.close()
 
@@ -164,7 +163,6 @@ class ToolRecords:
         self._ended = False
 
     def close(self) -> None:
-        """Close the file."""
         self._stream.close()
 
     def tools(self) -> Iterator[Iterator[tuple[str, str, Any]]]:

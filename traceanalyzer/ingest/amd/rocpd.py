@@ -82,28 +82,22 @@ class RocpdRecording:
         self._host = HostRows(tables, self._events, pid)
 
     def calls(self) -> Iterator[pa.RecordBatch]:
-        """Yield calls and ranges; see ProcessRecording."""
         return self._host.calls()
 
     def names(self) -> Column:
-        """Return the names of calls; see ProcessRecording."""
         return self._host.names.column()
 
     def kinds(self) -> Sequence[tuple[str, str]]:
-        """Return the kinds of calls; see ProcessRecording."""
         return self._host.kinds()
 
     def thread_names(self) -> Mapping[int, str]:
-        """Return the threads that have names; see ProcessRecording."""
         return {row["id"]: row["name"] for row in self._tables.rows("thread") if row["name"] and row["id"] is not None}
 
     def work(self) -> Iterator[pa.RecordBatch]:
-        """Yield GPU work; see ProcessRecording."""
         yield from work_of(self._tables, self._events, self._agents)
         self._events.forget()
 
     def counters(self) -> CounterRows | None:
-        """Return what hardware counters counted; see ProcessRecording."""
         if not self._tables.has_rows("pmc_event"):
             return None
         names = {row["id"]: row["symbol"] or row["name"] or "" for row in self._tables.rows("pmc")}
@@ -120,7 +114,6 @@ class RocpdRecording:
             yield counter_batch(*counted, taken(times, at), taken(times, instead), taken(series, instead))
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield marks, ranges across threads and allocations; see ProcessRecording."""
         yield from self._host.others()
         allocated = self._tables.rows("allocate")
         if allocated:

@@ -148,12 +148,10 @@ class ProcessTables:
         return [row for batch in read_table(self._source, layout, 0, AmdDefects()) for row in batch.to_pylist()]
 
     def has_rows(self, relation: str) -> bool:
-        """Return whether there are rows of a table."""
         layout = self._layouts.get(relation)
         return layout is not None and self._source.row_counts[layout.stored_name] > 0
 
     def read_strings(self) -> None:
-        """Read the texts to which rows point."""
         ids, texts = [np.empty(0, np.int64)], [pa.array([], pa.string())]
         for batch in self.batches("strings"):
             ids.append(integers(batch.column("id")))
@@ -198,7 +196,6 @@ class CounterReads:
         return self._by_id.find(counted.column("sample_id")), self._by_event.find(counted.column("source"))
 
     def are(self, samples: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Return which samples read counters."""
         return self._is_read[self._by_id.find(samples.column("id"))]
 
 

@@ -167,7 +167,6 @@ class RpdRecording:
         return Lookup(np.concatenate(ids)), pa.concat_arrays(texts)
 
     def calls(self) -> Iterator[pa.RecordBatch]:
-        """Yield calls and ranges; see ProcessRecording."""
         own, others = [], []
         for rows in self._batches("api"):
             pids = rows.column("pid")
@@ -229,19 +228,15 @@ class RpdRecording:
             )
 
     def names(self) -> Column:
-        """Return the names of calls; see ProcessRecording."""
         return self._names.column()
 
     def kinds(self) -> Sequence[tuple[str, str]]:
-        """Return the kinds of calls; see ProcessRecording."""
         return _KINDS
 
     def thread_names(self) -> Mapping[int, str]:
-        """Return the threads that have names; see ProcessRecording."""
         return {}
 
     def work(self) -> Iterator[pa.RecordBatch]:
-        """Yield GPU work; see ProcessRecording."""
         links = self._columns("link", "op_id", "api_id")
         link_at = Lookup(links[0])
         own, others = Lookup(self._own_calls), Lookup(self._other_calls)
@@ -320,7 +315,6 @@ class RpdRecording:
         return None
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield allocations, and what was sampled of the devices; see ProcessRecording."""
         if self._allocations:
             # No allocation names its device.
             (device,) = self._devices if len(self._devices) == 1 else (None,)

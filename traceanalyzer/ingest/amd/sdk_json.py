@@ -279,7 +279,6 @@ class SdkRecording:
     # Rows ------------------------------------------------------------------------------------------------------------
 
     def calls(self) -> Iterator[pa.RecordBatch]:
-        """Yield calls and ranges; see ProcessRecording."""
         return self._call_batches("calls")
 
     def _call_batches(self, place: str) -> Iterator[pa.RecordBatch]:
@@ -300,19 +299,15 @@ class SdkRecording:
             yield call_batch(rows.num_rows, columns)
 
     def names(self) -> Column:
-        """Return the names of calls; see ProcessRecording."""
         return self._names.column()
 
     def kinds(self) -> Sequence[tuple[str, str]]:
-        """Return the kinds of calls; see ProcessRecording."""
         return [(category_of(name), name) for name in self._kinds.list()]
 
     def thread_names(self) -> Mapping[int, str]:
-        """Return the threads that have names; see ProcessRecording."""
         return {}
 
     def work(self) -> Iterator[pa.RecordBatch]:
-        """Yield GPU work; see ProcessRecording."""
         symbols = [
             one
             for one in objects_of(self._facts.get("kernel_symbols"))
@@ -365,7 +360,6 @@ class SdkRecording:
         }
 
     def counters(self) -> CounterRows | None:
-        """Return what hardware counters counted; see ProcessRecording."""
         if not self._counts.count:
             return None
         listed = objects_of(self._facts.get("counters"))
@@ -377,7 +371,6 @@ class SdkRecording:
         return CounterRows(names, batches, may_be_alone=self._spools["dispatches"] is self._spools["counted"])
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield marks, ranges across threads and allocations; see ProcessRecording."""
         names, kinds = self.names(), pa.array(self._kinds.list(), pa.string())
         for rows in self._call_batches("marks"):
             yield "instants", mark_rows(rows, names, kinds)

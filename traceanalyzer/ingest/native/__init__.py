@@ -143,7 +143,6 @@ def _library() -> ctypes.CDLL | None:
 
 
 def native_library() -> ctypes.CDLL | None:
-    """Return the library where it is in use."""
     return _library() if reader_in_use() == "native" else None
 
 

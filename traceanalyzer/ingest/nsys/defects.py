@@ -94,7 +94,6 @@ class Defects:
     examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, count: int = 1, example: str = "") -> None:
-        """Count a defect; a count of zero is none."""
         if count:
             self.counts[kind] = self.counts.get(kind, 0) + count
             self.examples.setdefault(kind, example)

@@ -46,7 +46,6 @@ class Launches:
         self._processes: dict[int, _ProcessCalls] = {}
 
     def add(self, scope: int, calls: Calls) -> None:
-        """Note calls of a process."""
         self._processes.setdefault(scope, _ProcessCalls()).add(calls, self._id_type)
 
     def close(self) -> int:

@@ -69,7 +69,6 @@ def negated(mask: Mask) -> Mask:
 
 
 def count(mask: Mask) -> int:
-    """Count where it holds."""
     return mask.true_count
 
 

@@ -245,7 +245,6 @@ _MEMORY_LIMIT = "400MB"
 
 @cache
 def sql(name: str) -> str:
-    """Return the text of one of the mapping's SQL files."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
@@ -332,7 +331,6 @@ class StagedExport:
         self.put(relation, BY_RELATION[relation].schema, self.rows(relation))
 
     def put(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-        """Create a table from batches."""
         self.connection.register("incoming", Stream(schema, batches))
         # The name is one of ours.
         self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")

@@ -127,7 +127,6 @@ class SqliteSource:
             return reached
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see ExportSource."""
         done = 0
         table = None if self.damage else stored_table(self._connection, layout, columns)
         if table is not None:
@@ -216,7 +215,6 @@ class SqliteSource:
             yield rows
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
-        """Return the different integers of a column."""
         rows = f"SELECT {_identifier(layout.stored[column])} FROM {_identifier(layout.stored_name)} LIMIT ?"
         try:
             values = self._connection.execute(f"SELECT DISTINCT * FROM ({rows})", (self._most_rows,))
@@ -239,7 +237,6 @@ class SqliteSource:
         return {key: int(text) for key, text in zip(keys, texts, strict=False) if _WHOLE_NUMBER.fullmatch(text)}
 
     def close(self) -> None:
-        """Close the database."""
         self._connection.close()
 
 
@@ -301,7 +298,6 @@ class ParquetSource:
             defects.add("unreadable-rows", example=f"{layout.stored_name}.parquet: {error}")
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
-        """Return the different integers of a column."""
         values: set[int] = set()
         for batch in self.batches(layout, [column], Defects()):
             if pa.types.is_integer(batch.column(0).type):

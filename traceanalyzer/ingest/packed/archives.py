@@ -54,7 +54,6 @@ def is_named_as_archive(name: str) -> bool:
 
 
 def stem(name: str) -> str:
-    """Return a name without its suffix."""
     return str(PurePosixPath(name).with_suffix(""))
 
 

@@ -145,7 +145,6 @@ class UnpackBudget:
             )
 
     def counting(self, stream: Reader) -> CountedReader:
-        """Return the stream, with what is read from it counted."""
         return CountedReader(stream, self)
 
 

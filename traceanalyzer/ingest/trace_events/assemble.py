@@ -173,7 +173,6 @@ class Assembler:
         return not self._kinds.isdisjoint(_KINDS_OF[name])
 
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
-        """Return the rows of one of the SQL files."""
         return self._database.execute(sql(name), self._parameters(name)).fetchall()
 
     def _query(self, name: str) -> duckdb.DuckDBPyRelation:
@@ -368,7 +367,6 @@ class Assembler:
         return Program(recorded_by, framework, processes, may_be_pytorch=False, said=recorder.said)
 
     def _timed_count(self) -> int:
-        """Return how many events have a time."""
         count = 0
         for part, timed in (("host", "TRUE"), ("gpu_events", "TRUE"), ("other", "phase <> 'M'")):
             if files := self._files(part):

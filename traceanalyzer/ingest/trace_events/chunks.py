@@ -52,7 +52,6 @@ def part_options(schema: pa.Schema) -> dict[str, Any]:
 
 @cache
 def sql(name: str) -> str:
-    """Return the text of one of the reader's SQL files."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 

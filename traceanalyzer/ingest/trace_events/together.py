@@ -373,7 +373,6 @@ def _without_number(table: str, name: str, column: Any) -> Any:
 
 
 def _texts(rows: Any, name: str) -> set[str]:
-    """Return the different texts of a column."""
     return set(pc.unique(rows.column(name)).to_pylist()) - {None}
 
 

@@ -85,7 +85,6 @@ class ProfileDefects(Defects):
     offsets: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, count: int = 1, example: str = "", offset: int | None = None) -> None:
-        """Count a defect; a count of zero is none."""
         super().add(kind, count, example)
         if count and offset is not None:
             self.offsets.setdefault(kind, offset)

@@ -117,7 +117,6 @@ class Stats:
 
     @staticmethod
     def none() -> Stats:
-        """Return no values."""
         return Stats(*(np.empty(0, np.int64) for _ in range(5)))
 
     def columns(self) -> tuple[Int, Int, Int, Int, Int]:
@@ -244,12 +243,10 @@ class Picker:
         return np.array(owner, np.int64), np.array(numbers, np.int64)
 
     def doubles(self, name: str) -> dict[int, float]:
-        """Return the numbers of a name by event."""
         values = self.values(name)
         return {event: float(value) for event, value in values.items() if isinstance(value, (int, float))}
 
     def values(self, name: str) -> dict[int, Value]:
-        """Return the values of a name by event."""
         stats = self.picked(name)
         if not len(stats):
             return {}

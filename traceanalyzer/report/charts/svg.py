@@ -172,7 +172,6 @@ class Svg(str):
         return str(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart to a file and return its path."""
         file = Path(path)
         file.write_text(self, encoding="utf-8")
         return file

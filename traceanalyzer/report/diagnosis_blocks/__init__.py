@@ -47,7 +47,6 @@ _ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}
 
 
 def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
-    """Return the run, what it holds, and the verdict."""
     inventory = tuple(Text(words, "dim") for words in inventory_words(diagnosis))
     sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
     screened = (Paragraph(words, role="dim"),) if (words := screening_words(diagnosis)) else ()

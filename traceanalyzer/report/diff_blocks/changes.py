@@ -37,7 +37,6 @@ def bar(part: float, whole: float) -> str:
 
 
 def unit_words(diff: Diff) -> str:
-    """Say what a time is per."""
     if diff.alignment.kind == "work":
         return "per unit of work"
     return "per step" + (" on the host" if diff.sides[0][0].time_of == "host" else "")
@@ -130,7 +129,6 @@ def ledger_rows(diff: Diff, *, verbose: bool = False) -> tuple[list[LedgerRow], 
 
 
 def together_row(rows: Sequence[LedgerRow]) -> LedgerRow:
-    """Return buckets as one row."""
     return LedgerRow("", sum(row.base_ns for row in rows), sum(row.new_ns for row in rows))
 
 

@@ -29,7 +29,6 @@ def measured_words(check: Check) -> str:
 
 
 def limit_words(check: Check) -> str:
-    """Say the limit."""
     if check.unit == "verdict":
         return f"less than {percent(float(check.limit))} slower"
     if check.unit == "findings":

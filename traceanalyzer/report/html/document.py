@@ -188,7 +188,6 @@ def json_markup(value: Any) -> Markup:
 
 @cache
 def style() -> str:
-    """Return the style sheet of a page."""
     return svg.style_sheet() + _asset("page.css")
 
 

@@ -41,7 +41,6 @@ class Names:
         return self._numbers.setdefault(shown_name(name, self._longest), len(self._numbers))
 
     def all(self) -> list[str]:
-        """Return the names by their numbers."""
         return list(self._numbers)
 
 

@@ -130,7 +130,6 @@ def _written(metric: str, name: str, row: Mapping[str, Any]) -> str:
 
 
 def write_json(answer: TopAnswer, run: str, stream: TextIO) -> None:
-    """Write the answer as one JSON object."""
     visible.write_json(document(answer, run), stream)
 
 

@@ -112,7 +112,6 @@ def _most_idle_ns(con: duckdb.DuckDBPyConnection) -> dict[Device, int]:
 def _in_force(
     rules: Sequence[Rule], overrides: Overrides
 ) -> tuple[Sequence[Rule], dict[str, Mapping[str, ParamValue]]]:
-    """Return the rules that are not switched off, and the parameters of each."""
     # Settings of a rule that is switched off have to fit it, too.
     settings = check_settings(rules, overrides.merged_params())
     rules = overrides.enabled(rules)

@@ -269,7 +269,6 @@ def key_of(verdict: Verdict) -> Key:
 
 
 def group_by_rule(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """Return verdicts by the id of their rule."""
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault(verdict.rule.id, []).append(verdict)

@@ -187,7 +187,6 @@ class RankTimes:
 
     @property
     def means(self) -> list[float]:
-        """The mean of each rank."""
         return [_mean(row) for row in self.times]
 
 
