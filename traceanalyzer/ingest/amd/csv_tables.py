@@ -15,7 +15,6 @@ from traceanalyzer.ingest.amd.agents import device_row
 from traceanalyzer.ingest.amd.csv_processes import CsvProcess, batches_of, leader_of, numbers, processes_in, set_of
 from traceanalyzer.ingest.amd.recording import (
     AmdDefects,
-    CounterRows,
     Identity,
     NameCodes,
     ProcessRecording,
@@ -49,7 +48,7 @@ def csv_recordings(path: Path) -> Iterator[ProcessRecording]:
         yield CsvRecording(tables, process, is_first=number == 0, many=len(processes) > 1)
 
 
-class CsvRecording:
+class CsvRecording(ProcessRecording):
     """One process, as a set of tables shows it; rows that name no process go with the first one."""
 
     def __init__(self, tables: Mapping[Path, str], process: CsvProcess, *, is_first: bool, many: bool) -> None:
@@ -171,15 +170,6 @@ class CsvRecording:
         self.row_count += count
         return pa.array(np.arange(first, first + count, dtype=np.int64))
 
-    def names(self) -> Column:
-        return self._names.column()
-
-    def kinds(self) -> Sequence[tuple[str, str]]:
-        return [(category_of(name), name) for name in self._kinds.list()]
-
-    def thread_names(self) -> Mapping[int, str]:
-        return {}
-
     def work(self) -> Iterator[pa.RecordBatch]:
         for file in self._of("kernel"):
             for rows in self._batches(file):
@@ -277,10 +267,6 @@ class CsvRecording:
                     "size": sizes[row],
                     "device": self._device_named(texts.get("agent_id", "")),
                 }
-
-    def counters(self) -> CounterRows | None:
-        """Return None: the passes that count are other runs of the program; see others."""
-        return None
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         allocated = [row for file in self._of("allocation") for row in self._allocations(file)]

@@ -226,15 +226,19 @@ class ProcessRecording(Protocol):
     devices: Sequence[Mapping[str, object]]
     metadata: Mapping[str, object]
     row_count: int
+    _names: NameCodes
+    _kinds: NameCodes
 
     def calls(self) -> Iterator[pa.RecordBatch]:
         """Yield calls and ranges, in the schema CALLS."""
 
     def names(self) -> Column:
         """Return the names to which name_code points; call it once all calls were read."""
+        return self._names.column()
 
     def kinds(self) -> Sequence[tuple[str, str]]:
         """Return the category and the raw category to which `kind` points; call it once all calls were read."""
+        return [(category_of(name), name) for name in self._kinds.list()]
 
     def work(self) -> Iterator[pa.RecordBatch]:
         """Yield GPU work, in the schema WORK."""
@@ -244,9 +248,11 @@ class ProcessRecording(Protocol):
 
     def thread_names(self) -> Mapping[int, str]:
         """Return the threads that have names."""
+        return {}
 
     def counters(self) -> CounterRows | None:
         """Return what hardware counters counted in dispatches; None where there are none."""
+        return None
 
 
 @dataclass(frozen=True)

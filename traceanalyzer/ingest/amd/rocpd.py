@@ -25,7 +25,6 @@ from traceanalyzer.ingest.amd.recording import (
 )
 from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed, work_of
 from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
-from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.nsys.source import SqliteSource
 from traceanalyzer.text.visible import masked
 
@@ -45,7 +44,7 @@ def rocpd_recordings(path: Path, original: Path, defects: AmdDefects) -> Iterato
             yield RocpdRecording(tables, suffix if len(suffixes) > 1 else None, original)
 
 
-class RocpdRecording:
+class RocpdRecording(ProcessRecording):
     """One process of a rocpd database; `suffix` tells it from the others of its file."""
 
     def __init__(self, tables: ProcessTables, suffix: str | None, path: Path) -> None:
@@ -80,15 +79,10 @@ class RocpdRecording:
         self.devices: Sequence[Mapping[str, object]] = self._agents.rows
         self._events = RocpdEvents(tables.batches("event"), self.defects)
         self._host = HostRows(tables, self._events, pid)
+        self._names, self._kinds = self._host.names, self._host.kinds
 
     def calls(self) -> Iterator[pa.RecordBatch]:
         return self._host.calls()
-
-    def names(self) -> Column:
-        return self._host.names.column()
-
-    def kinds(self) -> Sequence[tuple[str, str]]:
-        return self._host.kinds()
 
     def thread_names(self) -> Mapping[int, str]:
         return {row["id"]: row["name"] for row in self._tables.rows("thread") if row["name"] and row["id"] is not None}

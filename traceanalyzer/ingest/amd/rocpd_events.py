@@ -8,7 +8,7 @@ Calls, ranges and marks of a rocpd database.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
@@ -121,15 +121,10 @@ class HostRows:
         self._tables = tables
         self._events = events
         self._pid = pid
-        self.names = NameCodes()
-        self._kinds = NameCodes()
+        self.names, self.kinds = NameCodes(), NameCodes()
         self._crossing: list[pa.RecordBatch] = []
         self._marks: list[pa.RecordBatch] = []
         self.counter_reads = CounterReads(tables)
-
-    def kinds(self) -> Sequence[tuple[str, str]]:
-        """Return the category of each kind, and what the recorder calls it."""
-        return [(category_of(name), name) for name in self._kinds.list()]
 
     def calls(self) -> Iterator[pa.RecordBatch]:
         """Yield calls and ranges, in the schema CALLS."""
@@ -171,7 +166,7 @@ class HostRows:
     def _sample_rows(self, batch: pa.RecordBatch, threads: Column, track: Column) -> Iterator[pa.RecordBatch]:
         """Yield calls without length, which have no name of their own."""
         places = event_places(self._events, batch, self._tables.defects)
-        by_track = np.array([self._kinds.code(name or "") for name in track.to_pylist()], np.int64)
+        by_track = np.array([self.kinds.code(name or "") for name in track.to_pylist()], np.int64)
         kinds = np.where(places == NONE, by_track, self._kind_codes(places))
         columns: dict[str, Column] = {
             "slice_id": batch.column("event_id"),
@@ -183,7 +178,7 @@ class HostRows:
             "correlation": ints(self._events.stack_ids(places)),
         }
         rows = call_batch(batch.num_rows, columns)
-        is_call = np.array([category in _CALLS for category, _ in self.kinds()], np.bool_)[kinds]
+        is_call = np.array([category_of(name) in _CALLS for name in self.kinds.list()], np.bool_)[kinds]
         if not is_call.all():
             self._marks.append(rows.filter(pa.array(~is_call)))
         if is_call.any():
@@ -193,7 +188,7 @@ class HostRows:
         """Return the codes of what the recorder calls the kinds of events."""
         distinct, inverse = np.unique(self._events.categories(places), return_inverse=True)
         texts = self._tables.strings(distinct).to_pylist()
-        codes: Int = np.array([self._kinds.code(text or "") for text in texts], np.int64)[inverse]
+        codes: Int = np.array([self.kinds.code(text or "") for text in texts], np.int64)[inverse]
         return codes
 
     def _name_codes(self, names: Column) -> Column:
@@ -205,7 +200,7 @@ class HostRows:
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield marks and ranges across threads, with the names of their tables."""
-        kinds, names = pa.array(self._kinds.list(), pa.string()), self.names.column()
+        kinds, names = pa.array(self.kinds.list(), pa.string()), self.names.column()
         for rows in self._marks:
             yield "instants", mark_rows(rows, names, kinds)
         for rows in self._crossing:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.amd.recording import (
     COPY_PREFIX,
     AmdDefects,
-    CounterRows,
     Identity,
     Lookup,
     NameCodes,
@@ -109,7 +108,7 @@ def _lay_out(tables: Mapping[str, list[str]], row_counts: Mapping[str, int]) -> 
     }
 
 
-class RpdRecording:
+class RpdRecording(ProcessRecording):
     """One process of an RPD file; work whose call is not there goes with the first one."""
 
     def __init__(
@@ -134,7 +133,7 @@ class RpdRecording:
         self.identity = Identity("rpd", f"rocmProfileData, schema {version}", pid, None, vendor=vendor)
         # Since schema 3 arguments have a table of their own.
         self._arguments = self._read_strings("ustring") if self._has("ustring") else self._strings
-        self._names = NameCodes()
+        self._names, self._kinds = NameCodes(), NameCodes()
         self._allocations: list[dict[str, Any]] = []
         self._devices: set[int] = set()
         self._own_calls = self._other_calls = np.empty(0, np.int64)
@@ -227,14 +226,8 @@ class RpdRecording:
                 }
             )
 
-    def names(self) -> Column:
-        return self._names.column()
-
     def kinds(self) -> Sequence[tuple[str, str]]:
         return _KINDS
-
-    def thread_names(self) -> Mapping[int, str]:
-        return {}
 
     def work(self) -> Iterator[pa.RecordBatch]:
         links = self._columns("link", "op_id", "api_id")
@@ -309,10 +302,6 @@ class RpdRecording:
             for piece, name in zip(pieces, names, strict=True):
                 piece.append(integers(batch.column(name)))
         return [np.concatenate(piece) for piece in pieces]
-
-    def counters(self) -> CounterRows | None:
-        """Return what hardware counters counted: RPD has none of dispatches."""
-        return None
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         if self._allocations:

@@ -35,7 +35,6 @@ from traceanalyzer.ingest.amd.recording import (
     ProcessRecording,
     allocation_rows,
     call_batch,
-    category_of,
     coded_column,
     counter_batch,
     groups_of,
@@ -101,7 +100,7 @@ def json_recordings(path: Path, scratch: Path) -> Iterator[ProcessRecording]:
         raise TraceAnalyzerError("holds no process", path, "record it again with rocprofv3 --runtime-trace")
 
 
-class SdkRecording:
+class SdkRecording(ProcessRecording):
     """One process of a rocprofv3 JSON file."""
 
     def __init__(self, scratch: Path) -> None:
@@ -297,15 +296,6 @@ class SdkRecording:
                 "correlation": unless_zero(rows.column("correlation")),
             }
             yield call_batch(rows.num_rows, columns)
-
-    def names(self) -> Column:
-        return self._names.column()
-
-    def kinds(self) -> Sequence[tuple[str, str]]:
-        return [(category_of(name), name) for name in self._kinds.list()]
-
-    def thread_names(self) -> Mapping[int, str]:
-        return {}
 
     def work(self) -> Iterator[pa.RecordBatch]:
         symbols = [
