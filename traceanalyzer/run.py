@@ -58,7 +58,6 @@ class Run:
     captures: tuple[StoredTrace, ...] = ()  # of these, what shows how the run's graphs were captured
     ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
-    recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @property
@@ -372,12 +371,6 @@ def open_requested(request: RunRequest) -> Run:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, found.root)
         reused = all(item.was_there for item in ingested)
         derived = derived_of(found, traces, captures) if request.attribution else None
-        recorded_first = None
-        if opened_store.shared is not None and derived is not None:
-            from traceanalyzer.store.run_records import record_run, run_record
-
-            record = run_record(found.root, traces, unreadable, derived, found.options.key())
-            recorded_first = record_run(opened_store.shared, record)
         return Run(
             found=found,
             traces=tuple(traces),
@@ -388,6 +381,5 @@ def open_requested(request: RunRequest) -> Run:
             captures=tuple(captures),
             ncu_tables=tuple(ncu_tables),
             catalog=renew_catalog(opened_store, traces, derived, reused, ncu_tables, captures, asked=request.catalog),
-            recorded_first=recorded_first,
             kept=kept.pop_all(),
         )

@@ -1,20 +1,16 @@
-"""A run in a store that machines share: parts, workers, records of what was opened, and sweeping."""
+"""A run in a store that machines share: parts, workers, and sweeping."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from object_servers import Proxy, Request, bucket_content
+from object_servers import Proxy, bucket_content
 from shared_stores import RANKS, RUN, STORE, Put, attempts, diagnosed, nothing_is_read, published
 from tiers import needed
 
-from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
@@ -114,81 +110,6 @@ def test_workers_on_other_machines_give_the_same_diagnosis(
         assert len(list(home.glob("*/traceanalyzer/*-shared/traces/*"))) == RANKS
     assert list(workers.glob("*/traceanalyzer/*-shared/derived/*")) == []
     assert set(attempts(bucket_server).values()) == {1}
-
-
-PLANNED = re.compile(r"requests   about (\d+) that read \(GET, listings\), (\d+) that write \(PUT\)")
-
-
-@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")], ids=["threads", "workers"])
-def test_a_plan_promises_the_requests_that_are_made(
-    put_objects: Put,
-    machine: Callable[[str], Path],
-    bucket_proxy: Proxy,
-    capsys: pytest.CaptureFixture[str],
-    cluster: tuple[str, ...],
-) -> None:
-    command = ["diagnose", RUN, "--store", STORE, "--quiet"]
-    for where, more in (("first", cluster), ("second", ()), ("second", ())):
-        machine(where)
-        assert main([*command, *more, "--plan"]) == 0
-        planned = PLANNED.search(capsys.readouterr().out)
-        assert planned is not None
-        bucket_proxy.requests.clear()
-        assert main([*command, *more]) == 0
-        capsys.readouterr()
-        # The server's pages are shorter than any other one's.
-        made = Counter(item.method for item in bucket_proxy.requests if "continuation-token" not in item.path)
-        assert (made["GET"], made["PUT"]) == (int(planned[1]), int(planned[2])), (where, more)
-
-
-def records(bucket_server: str) -> dict[str, Any]:
-    """Return the records of the one run by the last part of their names."""
-    return {
-        name.rpartition("/")[2]: json.loads(data) for name, data in published(bucket_server).items() if "runs/" in name
-    }
-
-
-def test_a_run_is_recorded_again_only_where_something_else_was_opened(
-    bucket_server: str, put_objects: Put, machine: Callable[[str], Path]
-) -> None:
-    for _ in range(2):
-        open_run(RUN, store=STORE).close()
-    open_run(RUN, store=STORE, attribution=False).close()
-    assert set(records(bucket_server)) == {"1.json", "head.json"}
-    open_run(RUN, store=STORE, options=AttributionOptions(steps=(2, 2))).close()
-    found = records(bucket_server)
-    assert (found["head.json"]["number"], set(found)) == (2, {"1.json", "2.json", "head.json"})
-    one = found["1.json"]
-    assert one["run"] == RUN.rstrip("/") and [trace["rank"] for trace in one["traces"]] == list(range(RANKS))
-    names = set(published(bucket_server))
-    for trace in one["traces"]:
-        folder = trace["folder"].rpartition("/")[0]
-        assert f"{folder}/done.json" in names and trace["path"].startswith(RUN)
-    assert f"{one['derived']}/done.json" in names
-
-
-def test_of_two_commands_that_record_a_run_at_once_the_later_one_is_told(
-    bucket_server: str,
-    put_objects: Put,
-    bucket_proxy: Proxy,
-    machine: Callable[[str], Path],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    open_run(RUN, store=STORE).close()
-    (head,) = [key for key in bucket_content(bucket_server) if key.endswith("head.json")]
-    folder = head.rpartition("/")[0]
-
-    def overtaking(request: Request, number: int) -> None:
-        if request.method == "PUT" and request.path.endswith("head.json"):
-            put_objects({head: b'{"number": 7, "sha256": "of another command"}', f"{folder}/7.json": b"{}"})
-
-    bucket_proxy.faults = overtaking
-    assert main(["diagnose", RUN, "--store", STORE, "--step-pattern", "^ProfilerStep"]) in (0, 1)
-    said = capsys.readouterr().err
-    assert (
-        f"note: another command recorded this run first, and found something else: s3://bucket/{folder}/7.json" in said
-    )
-    assert records(bucket_server)["head.json"]["number"] == 7
 
 
 def test_a_sweep_takes_old_attempts_that_do_not_count_and_nothing_else(

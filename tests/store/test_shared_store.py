@@ -58,7 +58,7 @@ def test_a_second_run_reads_nothing_but_what_is_done(
     listing, *others = bucket_proxy.requests
     assert listing.is_listing
     asked = Counter(request.path.rpartition("/")[2] for request in others)
-    assert asked == {"traceanalyzer-store.json": 1, "done.json": RANKS + 1, "head.json": 1}
+    assert asked == {"traceanalyzer-store.json": 1, "done.json": RANKS + 1}
 
 
 def test_what_is_here_and_was_removed_from_the_bucket_is_published_again(

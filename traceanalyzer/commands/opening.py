@@ -357,11 +357,6 @@ def opened(
                     f"store is {used}",
                     err=True,
                 )
-            if run.recorded_first is not None and not options.quiet:
-                other = visible(run.recorded_first)
-                click.echo(
-                    f"note: another command recorded this run first, and found something else: {other}", err=True
-                )
             if request.with_settings and not options.quiet:
                 note_ignored_settings(run)
             if options.verbose:

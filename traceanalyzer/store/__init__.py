@@ -2,5 +2,5 @@
 
 `locating` says where that is, `owner` knows the stores of this user, `writing` makes, checks and removes parts without
 following a link, `inputs` says what stored tables are made from. `shared_store` is one in a bucket, of which
-the store on this machine is a `working_copy`; `run_records` is about it alone.
+the store on this machine is a `working_copy`.
 """

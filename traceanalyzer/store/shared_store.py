@@ -7,7 +7,6 @@
       traces/<name>-<key>/done.json        names the attempt that counts, its files, their sizes and checksums
       derived/<key>/…                      attribution of one set of traces, likewise
       ranks/<key>/<number>/…               what tasks computed of it, likewise
-      runs/<name>/<number>.json, head.json what was opened as one run, see `run_records`
 
 Nothing is renamed or locked: `done.json` is written last, and only where there is none. Whoever comes second takes what
 the first wrote, and removes its own attempt. `sweep` removes what no command will read: attempts that were never
