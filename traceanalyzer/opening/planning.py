@@ -1,7 +1,5 @@
 """What opening a run would do, where, and about what it costs (`--plan`), and a share of that work.
 
-Stores are paid by the request, so a plan says how many opening a run takes, and which cluster `--cluster` means.
-
 Shares are for jobs that run side by side without a scheduler of tasks. A part reads its own files. Once the store holds
 all files of the run, it attributes its own traces: so the parts are run twice, and `open_run` does what is left. A part
 that is run again goes on where it ended.
@@ -25,65 +23,6 @@ from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
 from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store.inputs import stamp_of
-
-# Files of a JSON trace, of what attribution says of one trace, and of a whole run; each with its done.json.
-_TRACE_FILES, _RANK_FILES, _DERIVED_FILES, _MATCHED_FILES = 19, 9, 14, 5
-_PAGE_OBJECTS = 1_000
-
-
-@dataclass(frozen=True)
-class Requests:
-    """Requests of an object store: those that read, with listings, and those that write."""
-
-    reads: int = 0
-    writes: int = 0
-
-    def __add__(self, other: Requests) -> Requests:
-        return Requests(self.reads + other.reads, self.writes + other.writes)
-
-    def times(self, count: int) -> Requests:
-        """Return the requests of so many such things."""
-        return Requests(count * self.reads, count * self.writes)
-
-
-# All of a trace; its beginning, by which it is known, was read for the plan, which remembers what it is.
-_READ = Requests(reads=1)
-# Its tables and its record are published where they are not.
-_PUBLISH = Requests(reads=2, writes=_TRACE_FILES + 1)
-_LOOK = Requests(reads=1)
-# Which of its files count, a listing, and these; whether a run is attributed is asked before.
-_FETCH_TRACE = Requests(reads=1 + _TRACE_FILES)
-_FETCH_DERIVED = Requests(reads=_DERIVED_FILES)
-
-
-def of_objects(count: int, new: int) -> Requests:
-    """Return the requests for a run of so many objects, of which so many are read."""
-    return Requests(reads=-(-count // _PAGE_OBJECTS)) + _READ.times(new)
-
-
-def of_shared_store(
-    new: int, to_fetch: int, here: int, to_attribute: int, *, attribution: bool, on_workers: bool
-) -> Requests:
-    """Return the requests of a store in a bucket: for traces to publish, to fetch, that are here, and to attribute.
-
-    Workers elsewhere find their run and their store in the same place; what they fetch of each other is not counted.
-    """
-    found = Requests(reads=1, writes=1 if new else 0)  # that the place is a store, or is made one
-    found += _PUBLISH.times(new) + _FETCH_TRACE.times(to_fetch) + _LOOK.times(here)
-    if on_workers:
-        found += _LOOK.times(2 * new)
-    if not attribution:
-        return found
-    found += (
-        Requests(reads=1, writes=2 if new or to_attribute else 0) + _LOOK
-    )  # the run's record; whether it is attributed
-    if not to_attribute:
-        return found + (_FETCH_DERIVED if to_fetch else Requests())
-    found += Requests(writes=_DERIVED_FILES) + _LOOK.times(1 + to_attribute)
-    if on_workers:
-        found += Requests(reads=1, writes=_MATCHED_FILES) + Requests(reads=4, writes=_RANK_FILES).times(to_attribute)
-    return found
-
 
 Kind = Literal["local", "scheduler", "file", "env", "slurm"]
 FORMS = "local[:N], tcp://HOST:PORT, tls://HOST:PORT, file:SCHEDULER.json, env, slurm[:N]"
@@ -154,7 +93,6 @@ def plan_of(request: RunRequest, cluster: ClusterAddress | None) -> list[str]:
         attribute_s = _ATTRIBUTING_S * to_attribute
         if to_attribute:
             attribute_s += _ATTRIBUTING_S_PER_GB * sum(map(_json_gb, sources)) * to_attribute / len(sources)
-        requests = _requests(run, held, to_attribute, attribution=attribution, on_workers=cluster is not None)
         then = "match collectives, bound the run, evaluate rules, report" if attribution else "nothing"
         return [
             f"{run.root}: {_files(sources)}; {len(sources) - len(new)} in the store already",
@@ -163,28 +101,8 @@ def plan_of(request: RunRequest, cluster: ClusterAddress | None) -> list[str]:
             f"where      {cluster or 'threads of this process'}",
             f"then here  {then}",
             f"store      {run.location.shared or run.location.folder}",
-            *_request_words(requests),
             *(f"left out   {error}" for error in run.sources.unreadable),
         ]
-
-
-def _requests(
-    run: FoundRun, held: Sequence[Path | None], to_attribute: int, *, attribution: bool, on_workers: bool
-) -> Requests:
-    """Return what opening a run asks of an object store, where the run or its store lies in one."""
-    new, found = held.count(None), Requests()
-    if not isinstance(run.root, Path):
-        found += of_objects(len(held), new)
-    if run.opened_store.shared is not None:
-        to_fetch = sum(folder is not None and not run.opened_store.is_here(folder) for folder in held)
-        here = len(held) - new - to_fetch
-        found += of_shared_store(new, to_fetch, here, to_attribute, attribution=attribution, on_workers=on_workers)
-    return found
-
-
-def _request_words(found: Requests) -> list[str]:
-    words = f"requests   about {found.reads:,} that read (GET, listings), {found.writes:,} that write (PUT)"
-    return [words] if found.reads else []
 
 
 def _to_attribute(run: FoundRun, held: Sequence[Path | None]) -> int:
