@@ -62,9 +62,7 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             type_bytes[q_place + 2] AS k_bytes,
             type_bytes[q_place + 3] AS v_bytes,
             -- Of several sequences behind each other: how many.
-            CASE
-                WHEN type_bytes[ends_place + 1] IS NOT NULL THEN shapes[ends_place + 1][1] - 1
-            END AS sequence_count,
+            CASE WHEN type_bytes[ends_place + 1] IS NOT NULL THEN shapes[ends_place + 1][1] - 1 END AS sequence_count,
             CASE
                 WHEN mask IN ('False', '0') THEN 'none'
                 WHEN mask = '2' OR (mask = 'True' AND is_package) THEN 'lower right'

@@ -83,9 +83,7 @@ followed AS (
         ON following.trace_id = short.trace_id
        AND following.device = short.device
        AND following.start_ns >= short.end_ns
-    ASOF LEFT JOIN waits
-        ON waits.trace_id = short.trace_id
-       AND waits.end_ns >= short.end_ns
+    ASOF LEFT JOIN waits ON waits.trace_id = short.trace_id AND waits.end_ns >= short.end_ns
     WHERE (following.start_ns IS NULL OR 2 * (following.start_ns - short.end_ns) >= short.missing_ns)
       AND (
           waits.end_ns IS NULL

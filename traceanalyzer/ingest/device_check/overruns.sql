@@ -76,7 +76,5 @@ SELECT
     few.end_ns - few.start_ns AS recorded_ns,
     least(few.most_ns, coalesce(same.dur_ns, alike.dur_ns, 0)) AS dur_ns
 FROM few
-LEFT JOIN by_size AS same
-       ON same.device = few.device AND same.name = few.name AND same.size_bytes = few.size_bytes
-LEFT JOIN by_size AS alike
-       ON alike.device = few.device AND alike.name = few.name AND alike.size_bytes IS NULL;
+LEFT JOIN by_size AS same ON same.device = few.device AND same.name = few.name AND same.size_bytes = few.size_bytes
+LEFT JOIN by_size AS alike ON alike.device = few.device AND alike.name = few.name AND alike.size_bytes IS NULL;

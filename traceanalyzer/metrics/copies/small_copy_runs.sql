@@ -26,13 +26,10 @@ waited AS (
 launched AS (
     SELECT
         ops.trace_id, ops.device, ops.op_id, ops.size_bytes, ops.start_ns, calls.start_ns AS called_ns,
-        CASE
-            WHEN small.op_id IS NOT NULL AND waited.wait_id IS NULL THEN ops.copy_kind
-        END AS small_kind
+        CASE WHEN small.op_id IS NOT NULL AND waited.wait_id IS NULL THEN ops.copy_kind END AS small_kind
     FROM gpu_ops AS ops
     JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
-    LEFT JOIN waited
-           ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
+    LEFT JOIN waited ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
     LEFT JOIN small
            ON small.trace_id = ops.trace_id AND small.op_id = ops.op_id
     -- Programs with few such copies have no runs that matter.

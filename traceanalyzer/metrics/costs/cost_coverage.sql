@@ -29,8 +29,7 @@ WITH ops AS (
             ELSE 'no model'
         END AS without_model
     FROM canonical.gpu_ops AS ops
-    LEFT JOIN attribution.captured_owners AS captured
-           ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
+    LEFT JOIN attribution.captured_owners AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
     LEFT JOIN modelled_ops AS owned ON owned.trace_id = ops.trace_id AND owned.op_id = ops.op_id
     LEFT JOIN (FROM canonical.host_slices WHERE name ILIKE '%GraphLaunch%') AS launch
            ON launch.trace_id = ops.trace_id AND launch.slice_id = ops.launch_id
@@ -38,10 +37,7 @@ WITH ops AS (
 reasoned AS (
     SELECT
         ops.trace_id, ops.device,
-        CASE
-            WHEN ops.slice_id IS NULL THEN ops.without_model
-            ELSE coalesce(costs.reason, 'modelled')
-        END AS status,
+        CASE WHEN ops.slice_id IS NULL THEN ops.without_model ELSE coalesce(costs.reason, 'modelled') END AS status,
         costs.family,
         count(DISTINCT ops.slice_id) AS call_count,
         count(*) AS op_count,

@@ -77,8 +77,7 @@ placed AS (
     SELECT candidates.*, traced.slice_id IS NOT NULL AS is_traced
     FROM candidates
     ANTI JOIN preparing ON preparing.trace_id = candidates.trace_id AND preparing.slice_id = candidates.slice_id
-    LEFT JOIN traced_calls AS traced
-           ON traced.trace_id = candidates.trace_id AND traced.slice_id = candidates.slice_id
+    LEFT JOIN traced_calls AS traced ON traced.trace_id = candidates.trace_id AND traced.slice_id = candidates.slice_id
 ),
 outermost AS (
     SELECT *

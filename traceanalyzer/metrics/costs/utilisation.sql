@@ -63,8 +63,7 @@ ordered_ops AS MATERIALIZED (
 all_work AS (
     SELECT whole.key, sum(ops.dur_ns) AS op_sum_ns, sum(ops.added_ns) AS busy_ns
     FROM ordered_ops AS ops
-    JOIN numbered AS whole
-      ON whole.trace_id = ops.trace_id AND whole.device = ops.device AND whole.step IS NULL
+    JOIN numbered AS whole ON whole.trace_id = ops.trace_id AND whole.device = ops.device AND whole.step IS NULL
     GROUP BY whole.key
     UNION ALL
     SELECT step_key, sum(dur_ns), sum(step_added_ns)

@@ -18,10 +18,7 @@ WITH samples AS (
         trace_id,
         -- Kineto has a process 'GPU 0 Counters', Nsight Systems a series 'GPU 0'.
         regexp_extract(coalesce(pid, series), '^GPU (\d+)', 1)::INTEGER AS device,
-        CASE
-            WHEN pid IS NULL OR series IN ('', 'value') THEN name
-            ELSE name || ': ' || series
-        END AS counter,
+        CASE WHEN pid IS NULL OR series IN ('', 'value') THEN name ELSE name || ': ' || series END AS counter,
         start_ns, value
     FROM canonical.counters
     WHERE value IS NOT NULL AND regexp_full_match(coalesce(pid, series), 'GPU \d{1,4}( Counters)?')

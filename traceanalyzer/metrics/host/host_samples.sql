@@ -46,8 +46,7 @@ SELECT
     functions.stack_count
 FROM functions
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN thread_roles AS roles
-       ON roles.trace_id = functions.trace_id AND roles.thread_id = functions.thread_id
+LEFT JOIN thread_roles AS roles ON roles.trace_id = functions.trace_id AND roles.thread_id = functions.thread_id
 LEFT JOIN own
        ON own.trace_id = functions.trace_id
       AND own.thread_id IS NOT DISTINCT FROM functions.thread_id

@@ -140,6 +140,5 @@ SELECT
 FROM all_waits AS calls
 JOIN canonical.traces AS traces USING (trace_id)
 LEFT JOIN around AS operators ON operators.trace_id = calls.trace_id AND operators.slice_id = calls.op_id
-LEFT JOIN around AS annotations
-       ON annotations.trace_id = calls.trace_id AND annotations.slice_id = calls.annotation_id
+LEFT JOIN around AS annotations ON annotations.trace_id = calls.trace_id AND annotations.slice_id = calls.annotation_id
 LEFT JOIN around AS frames ON frames.trace_id = calls.trace_id AND frames.slice_id = calls.python_id

@@ -20,8 +20,7 @@ WITH thread_states AS (
 intervals AS (
     SELECT slices.trace_id, slices.thread_id, slices.start_ns, slices.dur_ns, thread_states.state
     FROM canonical.host_slices AS slices
-    LEFT JOIN thread_states
-           ON thread_states.trace_id = slices.trace_id AND thread_states.event_id = slices.slice_id
+    LEFT JOIN thread_states ON thread_states.trace_id = slices.trace_id AND thread_states.event_id = slices.slice_id
     WHERE slices.raw_category = 'SCHED_EVENTS'
 ),
 -- State 1 is runnable. A state of how a thread ended (5) says nothing about why others left the CPU.

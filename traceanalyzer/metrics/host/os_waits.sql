@@ -27,8 +27,7 @@ calls AS (
         slices.trace_id, slices.thread_id, slices.name, slices.dur_ns,
         coalesce(slices.start_ns < step_spans.end_ns, FALSE) AS is_in_step
     FROM canonical.host_slices AS slices
-    ASOF LEFT JOIN step_spans
-            ON step_spans.trace_id = slices.trace_id AND step_spans.start_ns <= slices.start_ns
+    ASOF LEFT JOIN step_spans ON step_spans.trace_id = slices.trace_id AND step_spans.start_ns <= slices.start_ns
     WHERE slices.raw_category = 'OSRT_API'
 ),
 call_sums AS (

@@ -48,8 +48,7 @@ first_calls AS (
 loads AS (
     SELECT loads.trace_id, loads.slice_id, 'code' AS kind
     FROM host_slices AS loads
-    LEFT JOIN host_slices AS parents
-           ON parents.trace_id = loads.trace_id AND parents.slice_id = loads.parent_id
+    LEFT JOIN host_slices AS parents ON parents.trace_id = loads.trace_id AND parents.slice_id = loads.parent_id
     WHERE (
         contains(loads.name, 'ModuleLoad')
         OR contains(loads.name, 'LibraryLoad')

@@ -80,8 +80,7 @@ LEFT JOIN kernel_class_names AS names USING (name)
 LEFT JOIN host_slices AS operators
        ON operators.trace_id = ops.trace_id AND operators.slice_id = ops.cpu_op_id AND operators.category = 'cpu_op'
 LEFT JOIN attribution.captured_owners AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
-LEFT JOIN attribution.captured_calls AS calls
-       ON calls.trace_id = captured.trace_id AND calls.call_id = captured.call_id
+LEFT JOIN attribution.captured_calls AS calls ON calls.trace_id = captured.trace_id AND calls.call_id = captured.call_id
 LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends

@@ -98,15 +98,13 @@ climbing AS (
     UNION
     SELECT climbing.owner_id, climbing.first_id, frames.python_id
     FROM climbing
-    JOIN recorded_slices() AS frames
-      ON frames.owner_id = climbing.owner_id AND frames.slice_id = climbing.frame_id
+    JOIN recorded_slices() AS frames ON frames.owner_id = climbing.owner_id AND frames.slice_id = climbing.frame_id
     WHERE frames.python_id IS NOT NULL AND NOT is_python_line(frames.name)
 ),
 lines AS (
     SELECT climbing.owner_id, climbing.first_id, frames.name
     FROM climbing
-    JOIN recorded_slices() AS frames
-      ON frames.owner_id = climbing.owner_id AND frames.slice_id = climbing.frame_id
+    JOIN recorded_slices() AS frames ON frames.owner_id = climbing.owner_id AND frames.slice_id = climbing.frame_id
     WHERE is_python_line(frames.name)
 )
 SELECT
@@ -122,12 +120,9 @@ SELECT
     python.name AS python, annotation.name AS annotation
 FROM captured
 JOIN owners AS traces USING (owner_id)
-LEFT JOIN arguments AS event_args
-       ON event_args.owner_id = captured.owner_id AND event_args.event_id = captured.slice_id
-LEFT JOIN recorded_slices() AS operator
-       ON operator.owner_id = captured.owner_id AND operator.slice_id = captured.op_id
-LEFT JOIN recorded_slices() AS module
-       ON module.owner_id = captured.owner_id AND module.slice_id = captured.module_id
+LEFT JOIN arguments AS event_args ON event_args.owner_id = captured.owner_id AND event_args.event_id = captured.slice_id
+LEFT JOIN recorded_slices() AS operator ON operator.owner_id = captured.owner_id AND operator.slice_id = captured.op_id
+LEFT JOIN recorded_slices() AS module ON module.owner_id = captured.owner_id AND module.slice_id = captured.module_id
 LEFT JOIN lines AS python ON python.owner_id = captured.owner_id AND python.first_id = captured.python_id
 LEFT JOIN recorded_slices() AS annotation
        ON annotation.owner_id = captured.owner_id AND annotation.slice_id = captured.annotation_id

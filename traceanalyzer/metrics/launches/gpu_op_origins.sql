@@ -38,6 +38,5 @@ LEFT JOIN attribution.steps
     AND gpu_ops.start_ns < steps.end_ns
 LEFT JOIN causes AS launch ON launch.trace_id = gpu_ops.trace_id AND launch.slice_id = launch_id
 LEFT JOIN causes AS operator ON operator.trace_id = gpu_ops.trace_id AND operator.slice_id = cpu_op_id
-LEFT JOIN causes AS annotation
-    ON annotation.trace_id = gpu_ops.trace_id AND annotation.slice_id = gpu_ops.annotation_id
+LEFT JOIN causes AS annotation ON annotation.trace_id = gpu_ops.trace_id AND annotation.slice_id = gpu_ops.annotation_id
 LEFT JOIN causes AS python ON python.trace_id = gpu_ops.trace_id AND python.slice_id = gpu_ops.python_id

@@ -17,6 +17,5 @@ SELECT
     CASE WHEN ops.start_ns < begun.end_ns THEN begun.step END AS step,
     coalesce(ops.start_ns >= windows.start_ns AND ops.start_ns < windows.end_ns, false) AS kept
 FROM gpu_ops AS ops
-ASOF LEFT JOIN begun
-    ON begun.trace_id = ops.trace_id AND begun.device = ops.device AND ops.start_ns >= begun.start_ns
+ASOF LEFT JOIN begun ON begun.trace_id = ops.trace_id AND begun.device = ops.device AND ops.start_ns >= begun.start_ns
 LEFT JOIN attribution.windows ON windows.trace_id = ops.trace_id AND windows.device = ops.device

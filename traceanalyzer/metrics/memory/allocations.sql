@@ -57,8 +57,5 @@ SELECT
 FROM events
 JOIN canonical.traces AS traces USING (trace_id)
 ASOF LEFT JOIN host_steps ON host_steps.trace_id = events.trace_id AND host_steps.host_start_ns <= events.start_ns
-GROUP BY
-    traces.trace_id, trace, rank, device,
-    CASE WHEN events.start_ns < host_end_ns THEN step END,
-    source, name
+GROUP BY traces.trace_id, trace, rank, device, CASE WHEN events.start_ns < host_end_ns THEN step END, source, name
 ORDER BY traces.trace_id, step, source, sum_ns DESC, name, device

@@ -104,8 +104,7 @@ times AS (
         made.is_optimizer,
         times.end_ns < freed.end_ns AND NOT freed.is_optimizer AS freed_in_backward
     FROM (SELECT trace_id, event_id, start_ns, end_ns FROM allocations) AS times
-    ASOF LEFT JOIN host_steps AS steps
-        ON steps.trace_id = times.trace_id AND steps.host_start_ns <= times.start_ns
+    ASOF LEFT JOIN host_steps AS steps ON steps.trace_id = times.trace_id AND steps.host_start_ns <= times.start_ns
     ASOF LEFT JOIN phases AS made ON made.trace_id = times.trace_id AND made.start_ns <= times.start_ns
     ASOF LEFT JOIN phases AS freed ON freed.trace_id = times.trace_id AND freed.start_ns <= times.end_ns
 ),

@@ -138,8 +138,7 @@ device_work AS (
 idle AS (
     SELECT pieces.trace_id, slices.stack_id, CAST(sum(pieces.dur_ns) AS BIGINT) AS idle_self_ns
     FROM attribution.ledger_rows AS pieces
-    JOIN canonical.host_slices AS slices
-      ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id
+    JOIN canonical.host_slices AS slices ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id
     WHERE pieces.bucket LIKE 'host.%' AND pieces.blame_kind = 'slice'
     GROUP BY pieces.trace_id, slices.stack_id
 )

@@ -49,8 +49,7 @@ device_work AS (
         sum(ops.dur_ns) AS value
     FROM canonical.gpu_ops AS ops
     LEFT JOIN attribution.captured_owners AS owners ON owners.trace_id = ops.trace_id AND owners.op_id = ops.op_id
-    LEFT JOIN captured_paths
-           ON captured_paths.trace_id = owners.trace_id AND captured_paths.call_id = owners.call_id
+    LEFT JOIN captured_paths ON captured_paths.trace_id = owners.trace_id AND captured_paths.call_id = owners.call_id
     LEFT JOIN canonical.host_slices AS slices
            ON slices.trace_id = ops.trace_id AND slices.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
     GROUP BY ALL

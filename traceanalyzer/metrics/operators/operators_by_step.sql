@@ -56,8 +56,7 @@ parts AS (
     FROM operators
     ASOF LEFT JOIN spans ON spans.trace_id = operators.trace_id AND operators.start_ns >= spans.start_ns
     LEFT JOIN inner_time ON inner_time.trace_id = operators.trace_id AND inner_time.slice_id = operators.slice_id
-    LEFT JOIN traced_calls AS traced
-           ON traced.trace_id = operators.trace_id AND traced.slice_id = operators.slice_id
+    LEFT JOIN traced_calls AS traced ON traced.trace_id = operators.trace_id AND traced.slice_id = operators.slice_id
     UNION ALL
     SELECT ops.trace_id, gpu_op_steps.step, gpu_op_steps.kept, operators.name, 0, 0, 1, ops.dur_ns, 0
     FROM gpu_ops AS ops

@@ -36,8 +36,7 @@ captured AS (
     SELECT owners.trace_id, owners.python AS name, launches.stack_id, sum(ops.dur_ns) AS device_ns
     FROM attribution.captured_owners AS owners
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
-    JOIN canonical.host_slices AS launches
-      ON launches.trace_id = ops.trace_id AND launches.slice_id = ops.launch_id
+    JOIN canonical.host_slices AS launches ON launches.trace_id = ops.trace_id AND launches.slice_id = ops.launch_id
     WHERE owners.python IS NOT NULL
     GROUP BY ALL
 ),

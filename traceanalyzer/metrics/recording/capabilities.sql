@@ -80,8 +80,7 @@ server_slices AS (
       ON slices.trace_id = threads.trace_id
      AND slices.thread_id = threads.thread_id
      AND slices.start_ns BETWEEN threads.start_ns AND threads.end_ns
-    LEFT JOIN slices_of_servers AS parents
-           ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
+    LEFT JOIN slices_of_servers AS parents ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
 ),
 unasked AS (
     SELECT

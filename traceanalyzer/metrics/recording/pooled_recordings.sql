@@ -125,8 +125,7 @@ pairs AS (
     FROM sessions AS mine
     JOIN sessions AS theirs ON theirs.session <> mine.session
     CROSS JOIN (SELECT DISTINCT rank_id, device FROM again) AS place
-    LEFT JOIN made
-      ON made.session = mine.session AND made.rank_id = place.rank_id AND made.device = place.device
+    LEFT JOIN made ON made.session = mine.session AND made.rank_id = place.rank_id AND made.device = place.device
     LEFT JOIN made AS compared
       ON compared.session = theirs.session AND compared.rank_id = place.rank_id AND compared.device = place.device
     LEFT JOIN matched AS one

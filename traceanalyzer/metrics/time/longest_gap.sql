@@ -25,8 +25,7 @@ gaps AS (
         coalesce(max(rows.start_ns + rows.dur_ns) FILTER (WHERE rows.start_ns < piece.start_ns), any_value(windows.start_ns)) AS start_ns,
         coalesce(min(rows.start_ns) FILTER (WHERE rows.start_ns > piece.start_ns), any_value(windows.end_ns)) AS end_ns
     FROM longest
-    JOIN attribution.windows AS windows
-      ON windows.trace_id = longest.trace_id AND windows.device = longest.device
+    JOIN attribution.windows AS windows ON windows.trace_id = longest.trace_id AND windows.device = longest.device
     LEFT JOIN attribution.ledger_rows AS rows
            ON rows.trace_id = longest.trace_id
           AND rows.device = longest.device

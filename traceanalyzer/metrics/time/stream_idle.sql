@@ -34,8 +34,7 @@ gaps AS (
             ELSE 'other'
         END AS cause
     FROM ordered
-    LEFT JOIN canonical.host_slices AS calls
-           ON calls.trace_id = ordered.trace_id AND calls.slice_id = ordered.launch_id
+    LEFT JOIN canonical.host_slices AS calls ON calls.trace_id = ordered.trace_id AND calls.slice_id = ordered.launch_id
     WHERE ordered.start_ns > ordered.reached_ns
 )
 SELECT

@@ -23,8 +23,7 @@ WITH gaps AS (
             ELSE 'other'
         END AS cause
     FROM canonical.gpu_ops AS ops
-    LEFT JOIN canonical.host_slices AS calls
-           ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    LEFT JOIN canonical.host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     WINDOW of_stream AS (PARTITION BY ops.trace_id, ops.device, ops.stream ORDER BY ops.start_ns, ops.op_id)
 )
 SELECT

@@ -7,8 +7,7 @@ SELECT
     numbers.is_whole, operators.start_ns, operators.dur_ns
 FROM captured_numbers AS numbers
 JOIN recorded_slices() AS operators ON operators.owner_id = numbers.owner_id AND operators.slice_id = numbers.slice_id
-JOIN canonical.host_slices AS replays
-  ON replays.trace_id = numbers.trace_id AND replays.slice_id = numbers.launch_id
+JOIN canonical.host_slices AS replays ON replays.trace_id = numbers.trace_id AND replays.slice_id = numbers.launch_id
 LEFT JOIN captured_numbers AS around
        ON around.trace_id = numbers.trace_id
       AND around.launch_id = numbers.launch_id

@@ -8,9 +8,7 @@ WITH waits AS (
 sampled AS (
     SELECT samples.own_function, count(*) AS sample_count, sum(count(*)) OVER () AS all_count
     FROM cpu_samples AS samples
-    ASOF JOIN waits
-        ON waits.trace_id = samples.trace_id
-       AND waits.start_ns <= samples.start_ns
+    ASOF JOIN waits ON waits.trace_id = samples.trace_id AND waits.start_ns <= samples.start_ns
     WHERE samples.start_ns < waits.end_ns
     GROUP BY samples.own_function
 )

@@ -8,11 +8,7 @@ SELECT
         WHERE $look_for_stacks
             AND (
                 category = 'python'
-                OR (
-                    category = 'cpu_op'
-                    AND contains(args, '"Call stack":"')
-                    AND NOT contains(args, '"Call stack":""')
-                )
+                OR (category = 'cpu_op' AND contains(args, '"Call stack":"') AND NOT contains(args, '"Call stack":""'))
             )
     ) > 0 AS has_stacks
 FROM chunk;

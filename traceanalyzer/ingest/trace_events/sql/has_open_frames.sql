@@ -22,7 +22,5 @@ SELECT file FROM called WHERE last_start_ns > start_of_last_end_ns AND end_ns > 
 UNION
 SELECT callers.file
 FROM frames AS callers
-JOIN called
-  ON called.thread = callers.thread
- AND called.caller_id = callers.frame_id
+JOIN called ON called.thread = callers.thread AND called.caller_id = callers.frame_id
 WHERE called.end_ns > callers.end_ns + $rounding_ns;
