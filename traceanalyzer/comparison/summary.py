@@ -7,16 +7,16 @@ shows what changed.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-import typing
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
@@ -30,21 +30,29 @@ MOST_LEDGERS = 32
 # Single steps are kept of the slowest devices, the first ones of each.
 MOST_STEP_LISTS, MOST_STEPS = 4, 250
 
-Fact = str | int | bool | None | tuple[str, ...]
+# Sums of numbers up to it, in any unit of a summary, are far from the ends of 64 bits and of doubles.
+_LARGEST = 2**62
+Whole = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+Real = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+Fact = str | Whole | bool | None | tuple[str, ...]
+
+
+def _one_of(*words: str) -> Meta:
+    return Meta(pattern=f"^({'|'.join(words)})$")
 
 
 @dataclass(frozen=True)
 class DeviceTimes:
     """The analysis window of one device; `device` None: the host, in a run without GPU work."""
 
-    rank: int | None
-    device: int | None
-    window_ns: int
-    step_count: int  # 0: no steps are known
+    rank: Whole | None
+    device: Whole | None
+    window_ns: Whole
+    step_count: Whole  # 0: no steps are known
     steps_ns: tuple[
-        int, ...
+        Whole, ...
     ]  # the first kept steps, in the order in which they ran; empty for fast ones of many devices
-    buckets: Mapping[str, int] | None  # ns in the window, sums to window_ns; None: left out, the device is not slow
+    buckets: Mapping[str, Whole] | None  # ns in the window, sums to window_ns; None: left out, the device is not slow
 
     @property
     def step_ns(self) -> float:
@@ -56,9 +64,9 @@ class DeviceTimes:
 class RunTimes:
     """The run's own ledger, where its ranks wait for each other: of the rank that the others wait for."""
 
-    window_ns: int
-    step_count: int
-    buckets: Mapping[str, int]
+    window_ns: Whole
+    step_count: Whole
+    buckets: Mapping[str, Whole]
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ class NamedTime:
 
     name: str
     kind: str  # class of a kernel; operator
-    launch_count: int
-    dur_ns: int
+    launch_count: Whole
+    dur_ns: Whole
 
 
 @dataclass(frozen=True)
@@ -76,10 +84,10 @@ class NamedTimes:
     """The names with most time, the others together, and the steps, of each device or trace, that hold them all."""
 
     rows: tuple[NamedTime, ...] = ()
-    step_count: int = 1
-    rest_count: int = 0  # names that are not in rows
-    rest_launch_count: int = 0
-    rest_ns: int = 0
+    step_count: Whole = 1
+    rest_count: Whole = 0  # names that are not in rows
+    rest_launch_count: Whole = 0
+    rest_ns: Whole = 0
 
 
 @dataclass(frozen=True)
@@ -88,14 +96,14 @@ class FindingSummary:
 
     rule: str
     title: str
-    severity: str
+    severity: Annotated[str, _one_of(*SEVERITIES)]
     status: str  # as of a finding; suppressed: the project's settings silence it
-    place: str  # run, rank or device
-    saving_ns: int | None  # bound in the window, of the run where there is one
-    saving_share: float | None
-    step_count: int  # steps of the window that the saving is about
+    place: Annotated[str, _one_of("run", "rank", "device")]
+    saving_ns: Whole | None  # bound in the window, of the run where there is one
+    saving_share: Real | None
+    step_count: Whole  # steps of the window that the saving is about
     # Time of the window that the finding alone owns, by bucket; that of kernels by their class: compute.gemm.
-    owned_buckets: Mapping[str, int] = field(default_factory=dict)
+    owned_buckets: Mapping[str, Whole] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,9 +114,8 @@ class Summary:
     taken_at: str | None  # UTC; None: not in the trace
     made_by: str  # version of this program
     blocked: str | None  # why nothing can be said about the run
-    time_of: (
-        str  # device: steps and ledgers are of devices; host: of the thread of the steps, as no GPU work was recorded
-    )
+    # device: steps and ledgers are of devices; host: of the thread of the steps, as no GPU work was recorded
+    time_of: Annotated[str, _one_of("device", "host")]
     fingerprint: Mapping[str, Fact]
     devices: tuple[DeviceTimes, ...]  # by rank and device
     run: RunTimes | None
@@ -116,10 +123,10 @@ class Summary:
     operators: NamedTimes
     findings: tuple[FindingSummary, ...]  # in the order of fixes
     outcomes: Mapping[str, str]  # rule → fired, latent, clear or abstained; of several places the first of these
-    below_noise: Mapping[str, float]  # rule → share of the window that it would save
-    joint_saving_ns: int | None  # what all fixes of the plan save together in its window
+    below_noise: Mapping[str, Real]  # rule → share of the window that it would save
+    joint_saving_ns: Whole | None  # what all fixes of the plan save together in its window
     quality: Mapping[str, str] = field(default_factory=dict)  # rule about the trace → severity, from warning on
-    summary_version: int = SUMMARY_VERSION
+    summary_version: Whole = SUMMARY_VERSION
 
     @property
     def has_steps(self) -> bool:
@@ -130,9 +137,6 @@ class Summary:
 _HEAD = f'{{"summary_version": {SUMMARY_VERSION}, "captures": ['
 _BEGINNING = b'{"summary_version":'
 MAX_FILE_BYTES = 50_000_000
-# Sums of numbers up to it, in any unit of a summary, are far from the ends of 64 bits and of doubles.
-_LARGEST = 2**62
-_WORDS = {"severity": SEVERITIES, "place": ("run", "rank", "device"), "time_of": ("device", "host")}
 
 
 def is_summary_file(path: Path) -> bool:
@@ -144,111 +148,41 @@ def is_summary_file(path: Path) -> bool:
 
 def text_of(summaries: Sequence[Summary]) -> str:
     """Return the document of several captures."""
-    lines = [json.dumps(_plain(item), sort_keys=True, ensure_ascii=False, allow_nan=False) for item in summaries]
+    plain = [asdict(item) for item in summaries]
+    for item in plain:
+        del item["summary_version"]  # said once for all
+    lines = [json.dumps(item, sort_keys=True, ensure_ascii=False, allow_nan=False) for item in plain]
     return _HEAD + "\n" + ",\n".join(lines) + "\n]}\n"
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A file of summaries."""
+
+    captures: Annotated[list[Summary], Meta(min_length=1)]
 
 
 def read_summaries(path: Path) -> list[Summary]:
     """Return the captures in a file; raises TraceAnalyzerError with the field that is missing or wrong."""
+    hint = "write it again: traceanalyzer export baseline FILE RUN"
     try:
         with path.open("rb") as file:  # which may have no end
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise TraceAnalyzerError(f"is larger than {MAX_FILE_BYTES:,} bytes", path, "is it a trace?")
-        document = json.loads(content.decode("utf-8"))
+        # Half a surrogate pair, which not every format can hold, becomes a question mark.
+        document = json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError) as error:
-        hint = "write it again: traceanalyzer export baseline FILE RUN"
         raise TraceAnalyzerError(f"is no file of summaries: {error}", path, hint) from error
     version = document.get("summary_version") if isinstance(document, dict) else None
     if version != SUMMARY_VERSION:
-        raise TraceAnalyzerError(
-            f"summary_version is {_start_of(version)}; this program reads {SUMMARY_VERSION}",
-            path,
-            "write it again: traceanalyzer export baseline FILE RUN",
-        )
-    captures = document.get("captures")
-    if not isinstance(captures, list) or not captures:
-        raise TraceAnalyzerError("field captures: a list with at least one capture is expected", path)
-    return [_read(Summary, capture, f"captures[{at}]", path) for at, capture in enumerate(captures)]
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-        plain.pop("summary_version", None)
-        return plain
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _read(kind: Any, value: Any, where: str, path: Path) -> Any:
-    """Return a value of a type that summaries use, from plain JSON."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _read_object(kind, value, where, path)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in inner:
-            return None
-        fitting = [item for item in inner if item is not type(None) and _fits(item, value)]
-        if fitting:
-            return _read(fitting[0], value, where, path)
-    elif _fits(kind, value):
-        if origin is tuple:
-            return tuple(_read(inner[0], item, f"{where}[{at}]", path) for at, item in enumerate(value))
-        if origin is Mapping:
-            return {
-                _text(key, where, path): _read(inner[1], item, f"{where}.{key}", path) for key, item in value.items()
-            }
-        return _text(value, where, path) if kind is str else _number(kind, value, where, path)
-    raise TraceAnalyzerError(f"field {where} has a value of another type: {_start_of(value)}", path)
-
-
-def _text(value: str, where: str, path: Path) -> str:
-    """Return a text that every format can hold, and that is one of the words where a field has few."""
-    known = _WORDS.get(where.rpartition(".")[2])
-    if known is not None and value not in known:
-        raise TraceAnalyzerError(f"field {where} is {_start_of(value)}, not one of {', '.join(known)}", path)
-    return value.encode("utf-8", "replace").decode()
-
-
-def _number(kind: Any, value: Any, where: str, path: Path) -> Any:
-    """Return a number, or a truth value, that can be calculated with."""
-    if isinstance(value, bool) or abs(value) <= _LARGEST:  # which no NaN is
-        return float(value) if kind is float else value
-    raise TraceAnalyzerError(f"field {where} has a number out of range", path)
-
-
-def _start_of(value: Any) -> str:
-    return repr(json.dumps(value)[:40])
-
-
-def _read_object(kind: type, value: Any, where: str, path: Path) -> Any:
-    if not isinstance(value, dict):
-        raise TraceAnalyzerError(f"field {where} must be an object", path)
-    hints = typing.get_type_hints(kind)
-    found = {}
-    for item in dataclasses.fields(kind):
-        if item.name in value:
-            found[item.name] = _read(hints[item.name], value[item.name], f"{where}.{item.name}", path)
-        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-            raise TraceAnalyzerError(f"field {where}.{item.name} is missing", path)
-    return kind(**found)
-
-
-def _fits(kind: Any, value: Any) -> bool:
-    origin = typing.get_origin(kind)
-    if dataclasses.is_dataclass(kind) or origin is Mapping:
-        return isinstance(value, dict)
-    if origin is tuple:
-        return isinstance(value, list)
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind)
+        start = repr(json.dumps(version)[:40])
+        raise TraceAnalyzerError(f"summary_version is {start}; this program reads {SUMMARY_VERSION}", path, hint)
+    try:
+        return msgspec.convert(document, _Document).captures
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        raise TraceAnalyzerError(f"field {where.rstrip('`')}: {what}" if where else what, path, hint) from error
 
 
 MIN_EFFECT_SHARE = 0.02
