@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -203,40 +204,18 @@ def other_content(head: bytes) -> tuple[str, str] | None:
 
 def is_perfetto(head: bytes) -> bool:
     """Return whether bytes begin a binary trace of Perfetto: a row of packets, of which nothing else is in the file."""
-    at, fields, packets = 0, set[int](), 0
-    while packets < _MOST_PACKETS and at < len(head):
-        field, content, at = _field(head, at)
-        if field != 1 or content is None:
-            return False
-        if at > len(head):
-            break
-        inner = 0
-        while inner < len(content):
-            number, _, inner = _field(content, inner)
-            if number is None or inner > len(content):
+    from traceanalyzer.ingest.xla.wire import BLOCK, DamageError, fields
+
+    view, numbers = memoryview(head), set[int]()
+    try:
+        for packet in islice(fields(view, 0, len(head)), _MOST_PACKETS):
+            if (packet.number, packet.wire) != (1, BLOCK):
                 return False
-            fields.add(number)
-        packets += 1
-    return packets > 0 and bool(fields & _OF_PACKETS) and max(fields) > _OF_PLANES
-
-
-def _field(data: bytes, at: int) -> tuple[int | None, bytes | None, int]:
-    """Return the number of a field of a message, its content where it has a length, and where the next one begins."""
-    tag, at = _varint(data, at)
-    kind, size = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
-    if kind in (0, 2):
-        value, at = _varint(data, at)
-        size = value if kind == 2 else 0
-    content = data[at : at + size] if kind == 2 else None
-    return (tag >> 3 if kind in (0, 1, 2, 5) and tag >> 3 else None), content, at + size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 70, 7):
-        byte = data[at] if at < len(data) else 0
-        number |= (byte & 127) << shift
-        at += 1
-        if byte < 128:
-            break
-    return number, at
+            try:
+                numbers |= {field.number for field in fields(view, packet.value, packet.value + packet.length)}
+            except DamageError:
+                return False
+    except DamageError as damage:  # the last packet is cut where the first bytes of the file end
+        if not damage.is_cut:
+            return False
+    return bool(numbers & _OF_PACKETS) and max(numbers) > _OF_PLANES
