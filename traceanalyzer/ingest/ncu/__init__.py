@@ -43,24 +43,21 @@ _UNITS = r'[ ]*(?:"")?[ ]*{}'
 class Records(Protocol):
     """What is read of a file, record by record, and how that went."""
 
-    read_bytes: int
-    truncated: bool
-    lost_count: int
-    first_lost: str | None
+    _path: Path
+    read_bytes: int = 0
+    truncated: bool = False
+    lost_count: int = 0
+    first_lost: str | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def records(self) -> Iterator[list[str]]:
         """Return each header, row of units and row, as lists of cells."""
 
 
-class RecordFile:
+class RecordFile(Records):
     """The lines of a file that are records, or begin like one, as lists of cells."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.read_bytes = 0
-        self.truncated = False
-        self.lost_count = 0
-        self.first_lost: str | None = None
 
     def records(self) -> Iterator[list[str]]:
         """Return each header, row of units and row; what a program printed in between is left out."""
@@ -280,15 +277,8 @@ class NcuReportIngester(NcuIngester):
         return ReportFile(path), Pages()
 
 
-class ReportFile:
+class ReportFile(Records):
     """The records that a report would have as a table, out of a program of its own (`report_rows`)."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.read_bytes = 0
-        self.truncated = False
-        self.lost_count = 0
-        self.first_lost: str | None = None
 
     def records(self) -> Iterator[list[str]]:
         """Return the header, and a row for each value and each result of a rule."""
