@@ -28,6 +28,8 @@ Names: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 # Order of the columns of Nested.nearest. A slice of a module is a Python frame too.
 ANCESTOR_CATEGORIES = ("cpu_op", "annotation", "python", "module")
+# The columns of what is nearest, in the same order.
+_NEAREST = ("op_id", "annotation_id", "python_id", "module_id")
 NONE = -1
 _PYTHON = ANCESTOR_CATEGORIES.index("python")
 # Odd, so that no two names of one stack can cancel out; the golden ratio spreads neighbours over all 64 bits.
@@ -69,6 +71,13 @@ class Nested:
     parent_id: Int
     nearest: tuple[Int, ...]
     stack_id: Int
+
+    def columns(self, first: int = 0, last: int | None = None) -> dict[str, pa.Array[Any]]:
+        """Return the columns of the canonical table that say this of some slices, by default of all."""
+        ids = zip(("parent_id", *_NEAREST), (self.parent_id, *self.nearest), strict=True)
+        plain = {"depth": self.depth, "stack_id": self.stack_id}
+        columns = {name: pa.array(values[first:last]) for name, values in plain.items()}
+        return columns | {name: id_column(values[first:last]) for name, values in ids}
 
 
 class Nester:

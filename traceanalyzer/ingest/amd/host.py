@@ -19,7 +19,6 @@ from traceanalyzer.ingest.nesting import (
     Once,
     Slices,
     ancestor_codes,
-    id_column,
     in_order,
     name_hashes,
 )
@@ -138,12 +137,7 @@ class ProcessSlices:
         rows = {name: column for name, column in columns.items() if name not in ("thread", "args")}
         rows["category"] = cast(Any, columns["category"]).dictionary_decode()
         rows["thread_id"] = pa.array(self._numbers(thread))
-        rows["depth"] = pa.array(nested.depth)
-        rows["parent_id"] = id_column(nested.parent_id)
-        for name, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
-            rows[name] = id_column(ids)
-        rows["stack_id"] = pa.array(nested.stack_id)
-        self._sink.append("host_slices", pa.table(rows))
+        self._sink.append("host_slices", pa.table(rows | nested.columns()))
         self._write_args(columns)
 
     def _write_args(self, columns: dict[str, Column]) -> None:

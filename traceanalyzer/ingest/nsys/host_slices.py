@@ -223,12 +223,7 @@ class HostWriter:
         if scope in self._gpu_scopes:
             columns["external_id"] = batch.column("external_id")
         columns["thread_id"] = pa.array(self._threads.number(thread, owner))
-        columns["depth"] = pa.array(nested.depth[first:last])
-        columns["parent_id"] = id_column(nested.parent_id[first:last])
-        for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
-            columns[column] = id_column(ids[first:last])
-        columns["stack_id"] = pa.array(nested.stack_id[first:last])
-        sink.append("host_slices", pa.table(columns))
+        sink.append("host_slices", pa.table(columns | nested.columns(first, last)))
         has_args = known(batch.column("args"))
         if count(has_args):
             self.with_shapes.add(owner)

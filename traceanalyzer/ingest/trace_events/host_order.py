@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.native import frames_lie_in_callers
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, FILE_BITS, NONE, Nester, Slices, id_column, name_hashes
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, FILE_BITS, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 Int = npt.NDArray[np.int64]
@@ -249,12 +249,9 @@ def nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
     has_hashes = "name_hash" in batch.column_names
     columns.append(batch.column("name_hash").to_numpy() if has_hashes else name_hashes(batch.column("name")))
     nested = nester.feed(Slices(*columns))
-    found = {"parent_id": nested.parent_id}
-    found |= dict(zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True))
-    rows = batch.append_column("depth", pa.array(nested.depth)).append_column("stack_id", pa.array(nested.stack_id))
-    for name, ids in found.items():
-        rows = rows.append_column(name, id_column(ids))
-    return rows
+    for name, column in nested.columns().items():
+        batch = batch.append_column(name, column)
+    return batch
 
 
 def regular_batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import Nester, Slices, ancestor_codes, id_column, name_hashes
+from traceanalyzer.ingest.nesting import Nester, Slices, ancestor_codes, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.frames import end_open_frames
 from traceanalyzer.ingest.xla.allocations import write_allocations
@@ -198,14 +198,9 @@ class HostPlaneWriter:
             "name": named,
             "start_ns": pa.array(slices.start_ns),
             "dur_ns": pa.array(slices.dur_ns),
-            "depth": pa.array(nested.depth),
-            "parent_id": id_column(nested.parent_id),
-            "stack_id": pa.array(nested.stack_id),
             "correlation": pa.array(rows.correlation[at], mask=~rows.has_correlation[at]),
         }
-        names_of_nearest = ("op_id", "annotation_id", "python_id", "module_id")
-        columns |= {name: id_column(ids) for name, ids in zip(names_of_nearest, nearest, strict=True)}
-        self._sink.append("host_slices", pa.table(columns))
+        self._sink.append("host_slices", pa.table(columns | replace(nested, nearest=nearest).columns()))
         self._note_calls(rows, at, named, slices, nearest, caller)
         found = np.flatnonzero(is_mark)
         for_marks = (slices.slice_id[found], slices.start_ns[found], ends[found])
