@@ -10,10 +10,10 @@ from traceanalyzer.process import dicts_of
 from traceanalyzer.report.charts.ledger_charts import ledger_bar, step_columns
 from traceanalyzer.report.charts.ledger_charts import waterfall as draw_waterfall
 from traceanalyzer.report.charts.svg import Svg
-from traceanalyzer.report.diagnosis_blocks import leading_plan
+from traceanalyzer.report.diagnosis_blocks import plan_rows
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_bar as bar_of
-from traceanalyzer.report.html.sections.ledger import plan_drops, step_times
+from traceanalyzer.report.html.sections.ledger import step_times
 from traceanalyzer.report.html.sections.ranks import rank_map
 from traceanalyzer.report.html.source import query
 from traceanalyzer.text.words import counted
@@ -37,10 +37,10 @@ def ledger(diagnosis: Diagnosis) -> Svg:
 
 def waterfall(diagnosis: Diagnosis) -> Svg:
     """Return what the fixes save one after the other. Raises TraceAnalyzerError where no fix saves time."""
-    plan = leading_plan(diagnosis)
-    if plan is None:
+    rows = plan_rows(diagnosis)
+    if not rows:
         raise TraceAnalyzerError("no finding saves time", diagnosis.run)
-    now, drops = plan_drops(diagnosis, plan)
+    now, *drops = rows
     return draw_waterfall(now, drops, "; ".join(f"{d.name}: {d.time} left, {d.saves}" for d in drops), alone=True)
 
 

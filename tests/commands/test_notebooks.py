@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 from html_pages import parsed
-from report_diagnoses import many_ranks, sick, without_gpu
+from report_diagnoses import loader_finding, many_ranks, sick, without_gpu
 
 import traceanalyzer as ta
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.report import formats
 
 
@@ -58,6 +58,11 @@ def test_the_text_of_a_diagnosis_is_the_same_in_a_notebook(monkeypatch: pytest.M
     elsewhere = str(sick())
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert str(sick()) == elsewhere
+
+
+def test_a_notebook_shows_the_evidence_of_the_first_findings_as_a_terminal_does() -> None:
+    shown = sick(findings=(loader_finding(evidence=(Evidence("Longest waits", ("ms",), ((2.0,),)),)),))
+    assert "Longest waits" in str(shown) and "Longest waits" in shown._repr_html_()
 
 
 @pytest.mark.check

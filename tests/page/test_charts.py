@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from traceanalyzer.report.blocks import Bar, BarPart
 from traceanalyzer.report.charts import svg
-from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, ledger_bar, step_columns, waterfall
+from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, StepTime, ledger_bar, step_columns, waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, fitted, round_scale, words_px
+from traceanalyzer.report.diagnosis_blocks import PlanRow
 from traceanalyzer.report.html.diff_page import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.html.sections.memory import MemoryPoint, memory_curve
 from traceanalyzer.report.html.sections.ranks import heat_map, rank_bars
@@ -76,10 +77,10 @@ def test_label_stands_in_a_part_only_where_it_has_room() -> None:
 
 def test_waterfall_goes_on_where_the_last_fix_ended() -> None:
     drops = [
-        Drop("dataloader-bound", 40 * MS, 60 * MS, "40 ms", "−60.0 %", "high confidence"),
-        Drop("sync-in-step", 30 * MS, 10 * MS, "30 ms", "−10.0 %", ""),
+        PlanRow("dataloader-bound", 40 * MS, 60 * MS, "40 ms", "−60.0 %", "high confidence"),
+        PlanRow("sync-in-step", 30 * MS, 10 * MS, "30 ms", "−10.0 %", ""),
     ]
-    svg = waterfall(Drop("now", 100 * MS, 0, "100 ms", "", ""), drops, "")
+    svg = waterfall(PlanRow("now", 100 * MS, 0, "100 ms", "", ""), drops, "")
     left, saved = boxes(svg, "f-left"), boxes(svg, "f-saved")
     assert len(left) == 3 and len(saved) == 2
     whole = float(left[0].get("width", 0))
@@ -90,8 +91,8 @@ def test_waterfall_goes_on_where_the_last_fix_ended() -> None:
 
 
 def test_words_of_a_waterfall_stay_inside_it() -> None:
-    drops = [Drop("communication-on-compute", 40 * MS, 60 * MS, "473.70 ms", "−60.0 %", "medium confidence")]
-    svg = waterfall(Drop("now", 100 * MS, 0, "1,997.50 ms", "", ""), drops, "")
+    drops = [PlanRow("communication-on-compute", 40 * MS, 60 * MS, "473.70 ms", "−60.0 %", "medium confidence")]
+    svg = waterfall(PlanRow("now", 100 * MS, 0, "1,997.50 ms", "", ""), drops, "")
     for text in ElementTree.fromstring(svg).iter(f"{_NS}text"):
         room = words_px(text.text or "", float(text.get("font-size", 0)), bold=bool(text.get("font-weight")))
         x = float(text.get("x", 0)) - (room if text.get("text-anchor") == "end" else 0)
@@ -106,7 +107,7 @@ def test_a_text_is_cut_to_its_room() -> None:
 
 
 def test_a_fix_that_costs_time_is_drawn_as_slower() -> None:
-    svg = waterfall(Drop("now", 100, 0, "", "", ""), [Drop("a", 110, -10, "", "+10.0 %", "")], "")
+    svg = waterfall(PlanRow("now", 100, 0, "", "", ""), [PlanRow("a", 110, -10, "", "+10.0 %", "")], "")
     assert len(boxes(svg, "f-slower")) == 1 and not boxes(svg, "f-saved")
 
 

@@ -15,7 +15,7 @@ from html_pages import MOST_BYTES, check_page, data_of, drops_of, numbers_of, pa
 from report_diagnoses import healthy, ledger, loader_finding, many_ranks, sick, without_gpu
 
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis, Evidence
+from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Evidence
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
@@ -33,6 +33,7 @@ from traceanalyzer.run import Run, open_run
 from traceanalyzer.text.words import bucket_words
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+SAVINGS = "Cumulative savings (fixes applied in this order)"
 _OWN = re.compile(r"(<(?:style|script)>).*?(</(?:style|script)>)|sha256-[^']+", re.DOTALL)
 
 
@@ -71,7 +72,7 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
     root = check_page(text)
     titles = ["".join(title.itertext()) for title in root.iter("h2")]
     assert titles == [
-        *("Where the time goes", "Timeline", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators"),
+        *("Where the time goes", "Timeline", SAVINGS, "Findings", "Steps", "Kernels", "Operators"),
         *("Ranges that the program marked", "FLOPs utilisation", "Roofline", "Copies"),
         *("Host stacks", "How far to trust it"),
     ]
@@ -135,6 +136,16 @@ def test_columns_of_evidence_that_all_rows_share_are_said_once() -> None:
     assert "Longest · in all rows: annotation cudaLaunchKernel" in captions
 
 
+def test_a_card_says_why_an_explanation_is_not_sure_and_what_shows_it() -> None:
+    evidence = (Evidence("Longest waits", ("ms",), ((2.0,),)),)
+    because = AttachedExplanation(
+        *("few-workers", "Few workers", "medium", "no CPU samples", None, None, None, "Two workers read.", ""), evidence
+    )
+    card = next(parsed(page(sick(findings=(loader_finding(explanations=(because,)),)))).iter("article"))
+    words = "".join(card.itertext())
+    assert "Two workers read. (few-workers, medium confidence: no CPU samples)" in words and "Longest waits" in words
+
+
 def test_a_long_verdict_is_a_headline_and_a_lead() -> None:
     unjudged = replace(healthy().ledgers[0], peaks_known=False)
     root = parsed(page(replace(healthy(), ledgers=(unjudged,))))
@@ -196,7 +207,7 @@ def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:
     for diagnosis in (healthy(), without_gpu()):
         root = parsed(page(diagnosis))
         titles = ["".join(title.itertext()) for title in root.iter("h2")]
-        assert "Findings" not in titles and "Cumulative savings" not in titles
+        assert "Findings" not in titles and SAVINGS not in titles
         assert titles[-1] == "How far to trust it"
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from traceanalyzer.report.blocks import Bar
 from traceanalyzer.report.charts import svg
 from traceanalyzer.text.words import bucket_words, duration
+
+if TYPE_CHECKING:
+    from traceanalyzer.report.diagnosis_blocks import PlanRow
 
 BAR_HEIGHT = 44
 THIN_HEIGHT = 14
@@ -153,19 +157,9 @@ REMARK_SIZE = 12
 WORDS_GAP_PX = 12
 
 
-@dataclass(frozen=True)
-class Drop:
-    """A fix: the time after it, what it saves, and how people read both; a negative saving makes it longer."""
-
-    name: str
-    left_ns: int
-    saving_ns: int
-    time: str
-    saves: str
-    remark: str
-
-
-def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = svg.WIDE, alone: bool = False) -> svg.Svg:
+def waterfall(
+    now: PlanRow, drops: Sequence[PlanRow], says: str, *, width: int = svg.WIDE, alone: bool = False
+) -> svg.Svg:
     """Return a row for today and one a fix: what is left, what this fix saves, the time after it."""
     narrow = width < svg.WIDE
     row = ROW_PX + 22 if narrow else ROW_PX
@@ -191,7 +185,7 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = svg.W
     return svg.drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
 
 
-def _margins(drops: Sequence[Drop]) -> tuple[float, list[float]]:
+def _margins(drops: Sequence[PlanRow]) -> tuple[float, list[float]]:
     """Return the room for the names at the left, and for times, savings and remarks at the right."""
     left = max(svg.words_px(drop.name, 13) for drop in drops) + 18
     times = max(svg.words_px(drop.time, 13) for drop in drops) + WORDS_GAP_PX
@@ -200,7 +194,7 @@ def _margins(drops: Sequence[Drop]) -> tuple[float, list[float]]:
     return min(left, MOST_NAMES_PX), [times, savings, min(remarks, MOST_REMARK_PX)]
 
 
-def _wide_words(drop: Drop, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
+def _wide_words(drop: PlanRow, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
     times, _, remarks = columns
     return [
         svg.words(left - WORDS_GAP_PX, y, svg.fitted(drop.name, left - WORDS_GAP_PX), anchor="end"),
@@ -210,7 +204,7 @@ def _wide_words(drop: Drop, left: float, columns: Sequence[float], y: float, wid
     ]
 
 
-def _narrow_words(drop: Drop, y: float, width: int) -> list[str]:
+def _narrow_words(drop: PlanRow, y: float, width: int) -> list[str]:
     return [
         svg.words(0, y + 16, svg.fitted(drop.name, width - 170)),
         svg.words(width - 70, y + 16, drop.time, anchor="end"),

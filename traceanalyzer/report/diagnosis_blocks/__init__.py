@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, FixPlan, PlannedFix, TraceDefect, plan_of_finding
 from traceanalyzer.diagnosis.findings import asks_for_recording
-from traceanalyzer.diagnosis.shares import unexplained_rest, unexplained_share
 from traceanalyzer.diagnosis.verdict import (
     LIMITS_TRUST,
     RunVerdict,
@@ -32,6 +31,7 @@ from traceanalyzer.report.diagnosis_blocks.findings import finding_sections, fix
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, kernels_shown, ledger_sections, slowest_kernels
 from traceanalyzer.report.diagnosis_blocks.ranks import quality_place, rank_sections
 from traceanalyzer.report.diagnosis_blocks.trust import (
+    below_noise_blocks,
     checked_words,
     left_out_sections,
     override_sections,
@@ -39,8 +39,9 @@ from traceanalyzer.report.diagnosis_blocks.trust import (
     recordings_blocks,
     skipped,
     skipped_sections,
+    unexplained_sections,
 )
-from traceanalyzer.text.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
+from traceanalyzer.text.words import counted, duration, gain, listed, ranges, short_names
 
 MOST_LOSSES = 3
 _ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}
@@ -151,72 +152,6 @@ def _processes(diagnosis: Diagnosis) -> str:
     return "one process" if count == 1 else f"{count} processes"
 
 
-MOST_BUCKETS = 4
-# Shares of unexplained time below this are not worth a word.
-LEAST_SHARE = 0.005
-# Time of the host of which nothing is in the trace; from this share on it is worth a recording.
-UNSEEN_HOST = "host.other"
-TAIL = "edge.tail"
-MUCH_UNSEEN_SHARE = 0.05
-# Characters of a function's name; those of templates are longer.
-MOST_NAME = 60
-
-
-def below_noise_blocks(diagnosis: Diagnosis) -> tuple[Block, ...]:
-    """Return what was found and may be chance, as the steps differ by more; each rule once, with its largest saving."""
-    largest = {item.rule: item for item in reversed(diagnosis.below_noise)}
-    if not largest:
-        return ()
-    worst = sorted(largest.values(), key=lambda item: -item.saving_share)
-    floors = sorted({percent(item.noise_share) for item in diagnosis.below_noise})
-    limit = f"savings under {floors[0]}" if len(floors) == 1 else "small savings"
-    named = ", ".join(f"{item.rule} ({gain(item.saving_share)})" for item in worst)
-    words = f"step times vary, so {limit} may be chance: {named}. Record more steps to tell."
-    return (Paragraph(words, label=Text("below the noise", "strong")),)
-
-
-def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
-    """Return the largest buckets of the ledger that no finding owns."""
-    window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
-    parts = {bucket: ns for bucket, ns in diagnosis.not_explained if window_ns and ns > 0}
-    rest = unexplained_rest(diagnosis)
-    if not parts or rest.left < LEAST_SHARE:
-        return []
-    large, *more = sorted(parts.items(), key=lambda part: -part[1])[:MOST_BUCKETS]
-    largest = [large, *(part for part in more if part[1] >= LEAST_SHARE * window_ns)]
-    name = diagnosis.ledgers[0].device_name if diagnosis.ledgers else None
-    if rest.gone < LEAST_SHARE:
-        named = "; ".join(
-            f"{bucket_words(bucket, name)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest
-        )
-    else:
-        named = "; ".join(bucket_words(bucket, name) for bucket, _ in largest)
-        named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
-    blocks = [Paragraph(named, role="dim")]
-    # What the host did after the last kernel.
-    tails = [item.message for item in diagnosis.findings if item.rule == "tq-host-after-gpu" and TAIL in dict(largest)]
-    blocks += [Paragraph(words, role="dim") for words in tails[:1]]
-    if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
-        blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
-    count = len(diagnosis.ledgers) if pooled_ledger(diagnosis) is None else 1
-    whose = "" if count == 1 else " of both devices" if count == 2 else f" of all {count} devices"
-    share = f"{percent(rest.left)} of the time{whose}"
-    return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
-
-
-def _unseen_host(diagnosis: Diagnosis) -> str:
-    """Say what the host did where no call and no range of it was recorded, or how to record it."""
-    if diagnosis.host_functions:
-        found = ", ".join(f"{_short(item.name)} {percent(item.share)}" for item in diagnosis.host_functions)
-        return f"CPU samples show what the host did there: {found} of the samples."
-    hint = f": {diagnosis.host_hint}" if diagnosis.host_hint else ""
-    return f"What the host did there was not recorded{hint}."
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
-
-
 def leading_plan(diagnosis: Diagnosis) -> FixPlan | None:
     """Return the order of fixes of the run, or of the device of the first finding; None: there is none."""
     first = next(iter(time_findings(diagnosis)), None)
@@ -226,22 +161,41 @@ def leading_plan(diagnosis: Diagnosis) -> FixPlan | None:
 
 def plan_sections(diagnosis: Diagnosis) -> list[Section]:
     """Return the leading order of fixes; one fix needs no order."""
+    plan, rows = leading_plan(diagnosis), plan_rows(diagnosis)
+    if plan is None or len(rows) < 3:  # the first is today
+        return []
+    columns = ("fix", "step time" if plan.step_count else "time", "saves", "")
+    cells = tuple((row.name, row.time, row.saves, row.remark) for row in rows)
+    blocks: list[Block] = [Table(columns, cells, right=frozenset({1, 2}), wraps_last=True)]
+    blocks += [Paragraph(words, role="dim") for words in _together_words(plan)]
+    notes = tuple(Text(note, "dim") for note in _plan_notes(diagnosis, plan))
+    return [Section(tuple(blocks), Heading("Cumulative savings (fixes applied in this order)", notes))]
+
+
+class PlanRow(Struct, frozen=True):
+    """A fix in its order: the time after it, what it saves, and how people read both; a loss is negative."""
+
+    name: str
+    left_ns: int
+    saving_ns: int
+    time: str
+    saves: str
+    remark: str
+
+
+def plan_rows(diagnosis: Diagnosis) -> list[PlanRow]:
+    """Return today and each fix of the leading order; people read times per step. Empty where no fix saves time."""
     plan = leading_plan(diagnosis)
-    fixes = [] if plan is None else plan_fixes(diagnosis, plan)
-    if plan is None or len(fixes) < 2:
+    if plan is None:
         return []
     per_step = max(plan.step_count, 1)
     confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
-    rows = [("now", duration(plan.window_ns / per_step), "", "")]
-    for fix in fixes:
+    rows = [PlanRow("now", plan.window_ns, 0, duration(plan.window_ns / per_step), "", "")]
+    for fix in plan_fixes(diagnosis, plan):
+        remark = _plan_remark(plan, fix, confidences.get(fix.rule, "low"), [row.name for row in rows[1:]])
         saves = gain(fix.saving_ns / plan.window_ns)
-        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [row[0] for row in rows[1:]])
-        rows.append((fix.rule, duration(fix.left_ns / per_step), saves, remark))
-    columns = ("fix", "step time" if plan.step_count else "time", "saves", "")
-    blocks: list[Block] = [Table(columns, tuple(rows), right=frozenset({1, 2}), wraps_last=True)]
-    blocks += [Paragraph(words, role="dim") for words in together_words(plan)]
-    notes = tuple(Text(note, "dim") for note in plan_notes(diagnosis, plan))
-    return [Section(tuple(blocks), Heading("Cumulative savings (fixes applied in this order)", notes))]
+        rows.append(PlanRow(fix.rule, fix.left_ns, fix.saving_ns, duration(fix.left_ns / per_step), saves, remark))
+    return rows
 
 
 def plan_fixes(diagnosis: Diagnosis, plan: FixPlan) -> list[PlannedFix]:
@@ -259,7 +213,7 @@ def plan_fixes(diagnosis: Diagnosis, plan: FixPlan) -> list[PlannedFix]:
     return fixes
 
 
-def together_words(plan: FixPlan) -> list[str]:
+def _together_words(plan: FixPlan) -> list[str]:
     """Say which fixes save more together than alone."""
     sentences = []
     for group in plan.enablers:
@@ -269,7 +223,7 @@ def together_words(plan: FixPlan) -> list[str]:
     return sentences
 
 
-def plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
+def _plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
     """Say of what an order of fixes is."""
     notes = ["at best"]
     pooled = pooled_ledger(diagnosis)
@@ -282,7 +236,7 @@ def plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
     return notes
 
 
-def plan_remark(plan: FixPlan, fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
+def _plan_remark(plan: FixPlan, fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
     """Say how sure a step of the order is, and on which of those `before` it depends."""
     if fix.saving_ns < 0:
         return f"delays nothing: only the first {'step' if plan.step_count else 'kernel'} begins earlier"

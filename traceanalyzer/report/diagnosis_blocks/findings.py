@@ -47,6 +47,8 @@ _SURE = "is sure to be saved"
 # Of a finding where the trace speaks against each fix of its rule.
 NO_FIX = "None of the known fixes fits this program."
 _FIX = Text("fix", "good")
+_BECAUSE = Text("because", "caution")
+_ALSO = Text("also", "dim")
 # Columns of evidence that others say for people.
 _FOR_PROGRAMS = ("start_ns", "dur_ns")
 
@@ -55,15 +57,10 @@ def finding_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     """Return the findings about the program in the order of fixes; the harmless ones take a line each."""
     findings = problems(diagnosis)
     loud = [finding for finding in findings if verbose or SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
-    rules = list(dict.fromkeys(finding.rule for finding in loud))[: None if verbose else MOST_FINDINGS]
+    shown = findings_by_rule(loud)[: None if verbose else MOST_FINDINGS]
+    rules = {finding.rule for finding, _ in shown}
     sections = []
-    explained: set[tuple[str, str]] = set()
-    for number, rule in enumerate(rules, 1):
-        first, *others = [finding for finding in loud if finding.rule == rule]
-        # What explains several findings stands under the first.
-        news = tuple(item for item in first.explanations if (item.rule, item.message) not in explained)
-        explained |= {(item.rule, item.message) for item in news}
-        finding = replace(first, explanations=news)
+    for number, (finding, others) in enumerate(shown, 1):
         shown_rows = MOST_ROWS[number - 1] if number <= len(MOST_ROWS) else 0
         heading = Heading(finding.title, mark=Text(str(number), finding.severity), tag=finding.rule)
         blocks = _detailed(diagnosis, finding, others) if verbose else _short(diagnosis, finding, others, shown_rows)
@@ -79,6 +76,18 @@ def finding_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         ]
         sections.append(Section(tuple(minor), Heading("Minor findings", (Text("details with -v", "dim"),))))
     return sections
+
+
+def findings_by_rule(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Return the first finding of each rule, and the others; what explains several stands under the first."""
+    explained: set[tuple[str, str]] = set()
+    groups = []
+    for rule in dict.fromkeys(finding.rule for finding in findings):
+        first, *others = [finding for finding in findings if finding.rule == rule]
+        news = tuple(item for item in first.explanations if (item.rule, item.message) not in explained)
+        explained |= {(item.rule, item.message) for item in news}
+        groups.append((replace(first, explanations=news), others))
+    return groups
 
 
 def left_out(diagnosis: Diagnosis) -> list[str]:
@@ -109,13 +118,16 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
     blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(message_words(diagnosis, finding))]
     if most_rows and finding.status not in ("latent", "alternative"):
         blocks += _tables(finding.evidence, most_rows)
-    blocks += _fix_blocks(finding, 1)
+    blocks += fix_blocks(finding, 1)
     for explanation in finding.explanations:
         advice = tuple(fix_block(fix, with_code=False) for fix in explanation.fixes[:1])
-        blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
-    for other in others[:MOST_PLACES]:
-        blocks.append(Paragraph(other_place_words(diagnosis, other), role="dim", label=Text("also", "dim")))
-    return blocks
+        blocks.append(Paragraph(because_words(explanation), label=_BECAUSE, blocks=advice))
+    return [*blocks, *(also_block(diagnosis, other) for other in others[:MOST_PLACES])]
+
+
+def also_block(diagnosis: Diagnosis, other: Finding) -> Paragraph:
+    """Return where else a rule fired."""
+    return Paragraph(other_place_words(diagnosis, other), role="dim", label=_ALSO)
 
 
 def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
@@ -127,19 +139,23 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
-    blocks += _fix_blocks(finding, len(finding.fixes))
-    blocks += rival_blocks(diagnosis, finding)
-    for explanation in finding.explanations:
-        inner: tuple[Block, ...] = (
-            *_tables(explanation.evidence, None),
-            *map(fix_block, explanation.fixes),
-        )
-        blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=inner))
+    blocks += advice_blocks(diagnosis, finding)
     for other in others:
         facts = " · ".join(item.words for item in finding_facts(diagnosis, other).items)
         message = Paragraph(other.message, role="dim")
-        blocks.append(Paragraph(facts, label=Text("also", "dim"), blocks=(message,)))
+        blocks.append(Paragraph(facts, label=_ALSO, blocks=(message,)))
     return [*blocks, *map(Link, finding.references)]
+
+
+def advice_blocks(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
+    """Return every fix of a finding, which fixes save the same time, and why the problem exists."""
+    because = [
+        Paragraph(
+            because_words(item), label=_BECAUSE, blocks=(*_tables(item.evidence, None), *map(fix_block, item.fixes))
+        )
+        for item in finding.explanations
+    ]
+    return [*fix_blocks(finding, None), *rival_blocks(diagnosis, finding), *because]
 
 
 def message_words(diagnosis: Diagnosis, finding: Finding) -> str:
@@ -170,7 +186,7 @@ def because_words(explanation: AttachedExplanation) -> str:
     return f"{explanation.message} ({explanation.rule}{sure})"
 
 
-def _fix_blocks(finding: Finding, most: int) -> list[Block]:
+def fix_blocks(finding: Finding, most: int | None) -> list[Block]:
     """Return the first fixes, or that none fits."""
     if finding.fixes or any(item.fixes for item in finding.explanations):
         return [fix_block(fix) for fix in finding.fixes[:most]]

@@ -100,17 +100,15 @@ SMALL_NAME_SHARE = 0.001
 
 def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     """Return the buckets of both sides; their differences add up to that of the unit."""
-    large, small = ledger_rows(diff, verbose=verbose)
-    if not large and not small:
+    rows = ledger_rows(diff, verbose=verbose)
+    if not rows:
         return []
-    widest = max((abs(row.delta_ns) for row in large), default=0)
-    tested = any(row.shown != "not tested" for row in (*large, *small))
+    widest = max(abs(row.delta_ns) if row.bucket else 0 for row, _ in rows)
+    tested = any(row.shown != "not tested" for row in diff.ledger if row.base_ns or row.new_ns)
     lines = [
-        (*_ledger_row(row, bucket_words(row.bucket), widest), *([_SHOWN[row.shown]] if tested else [])) for row in large
+        (*_ledger_row(row, words, widest), *([_SHOWN[row.shown] if row.bucket else ""] if tested else []))
+        for row, words in rows
     ]
-    if small:
-        together = together_row(small)
-        lines.append((*_ledger_row(together, counted(len(small), "smaller one"), widest), *([""] if tested else [])))
     whole = LedgerRow("", diff.base_ns, diff.new_ns)
     lines.append((*_ledger_row(whole, "together", 0), *([""] if tested else [])))
     columns = ("where the time goes", "base", "new", "difference", "", *(["sure"] if tested else []))
@@ -118,18 +116,16 @@ def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     return [Section((Table(columns, tuple(lines), right=frozenset({1, 2, 3})),), heading)]
 
 
-def ledger_rows(diff: Diff, *, verbose: bool = False) -> tuple[list[LedgerRow], list[LedgerRow]]:
-    """Return the buckets that are shown, largest changes first, and those put together; none where nothing changed."""
+def ledger_rows(diff: Diff, *, verbose: bool = False) -> list[tuple[LedgerRow, str]]:
+    """Return the buckets in words, largest changes first, and the smaller ones as one; none where nothing changed."""
     rows = [row for row in diff.ledger if row.base_ns or row.new_ns]
     if not any(row.delta_ns for row in rows):
-        return [], []
+        return []
     limit = 0 if verbose else SMALL_LEDGER_SHARE * diff.base_ns
     large = [row for row in rows if abs(row.delta_ns) >= limit and row.delta_ns][: None if verbose else MOST_BUCKETS]
-    return large, [row for row in rows if row not in large]
-
-
-def together_row(rows: Sequence[LedgerRow]) -> LedgerRow:
-    return LedgerRow("", sum(row.base_ns for row in rows), sum(row.new_ns for row in rows))
+    shown, small = [(row, bucket_words(row.bucket)) for row in large], [row for row in rows if row not in large]
+    together = LedgerRow("", sum(row.base_ns for row in small), sum(row.new_ns for row in small))
+    return [*shown, (together, counted(len(small), "smaller one"))] if small else shown
 
 
 def _ledger_row(row: LedgerRow, words: str, widest: int) -> tuple[str, ...]:

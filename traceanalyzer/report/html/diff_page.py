@@ -37,7 +37,6 @@ from traceanalyzer.report.diff_blocks.changes import (
     named_sections,
     rank_sections,
     signed_duration,
-    together_row,
     unit_words,
     verification_sections,
 )
@@ -57,7 +56,7 @@ from traceanalyzer.report.formats import Context
 from traceanalyzer.report.html.document import Part, blocks_markup, document, filled, part_of, shown_name
 from traceanalyzer.report.html.notebook import blocks_html, blocks_of
 from traceanalyzer.report.html.sections.verdict import Tile
-from traceanalyzer.text.words import bucket_words, counted, duration, told_apart
+from traceanalyzer.text.words import counted, duration, told_apart
 
 ROW_PX = 30
 BAR_PX = 22
@@ -299,18 +298,15 @@ def _part(section: Section, at: int) -> Part:
 
 
 def _difference(diff: Diff, *, alone: bool = False) -> list[Svg]:
-    large, small = ledger_rows(diff, verbose=not alone)
-    if not large and not small:
+    rows = ledger_rows(diff, verbose=not alone)
+    if not rows:
         return []
-    rows = [(row, bucket_words(row.bucket)) for row in large]
-    together = together_row(small)
-    if together.delta_ns:
-        rows.append((together, counted(len(small), "smaller one")))
     changes = [
         DifferenceRow(
             row.bucket, words, row.delta_ns, _time(row.base_ns), _time(row.new_ns), signed_duration(row.delta_ns)
         )
         for row, words in rows
+        if row.delta_ns
     ]
     base, new = (
         DifferenceRow(side, side, ns, "", "", duration(ns))

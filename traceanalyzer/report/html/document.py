@@ -25,14 +25,20 @@ from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, hatch_patterns, t
 from traceanalyzer.report.renderers.page import fitted
 from traceanalyzer.text.visible import masked, one_line, visible
 
+# Letters of code that have room in a card, and over the whole width.
+CARD_CODE = 62
+WIDE_CODE = 120
 
-def blocks_markup(blocks: Sequence[Block | Markup], *, level: int = 3, alone: bool = False) -> Markup:
-    """Return blocks one after the other; headings among them have this level.
 
-    Those that stand `alone` bring their colours, as there are no styles.
+def blocks_markup(
+    blocks: Sequence[Block | Markup], *, level: int = 3, alone: bool = False, width: int = WIDE_CODE
+) -> Markup:
+    """Return blocks one after the other; headings among them have this level, and code has room for `width` letters.
+
+    Those that stand `alone` bring their colours and have no buttons, as there are no styles and no script.
     """
     drawn = [bar_markup(block, alone=alone) if isinstance(block, Bar) else block for block in blocks]
-    return filled("blocks.html", {"blocks": drawn, "level": level})
+    return filled("blocks.html", {"blocks": drawn, "level": level, "alone": alone, "width": width})
 
 
 def bar_markup(bar: Bar, *, alone: bool = False) -> Markup:
@@ -53,9 +59,6 @@ def bar_markup(bar: Bar, *, alone: bool = False) -> Markup:
 LONGEST_NAME = 512
 # A number and its unit stay on one line.
 _QUANTITY = re.compile(r"(?:[−+]|&lt;)?\d[\d,.]* (?:%|[nµm]?s|[KMGT]?i?B|[GT]B/s|[GT]FLOP/s)(?!\w)")
-# Letters of code that have room in a card, and over the whole width.
-CARD_CODE = 62
-WIDE_CODE = 120
 # A name as short as this is never broken; a longer one is broken behind these.
 _SHORT_LETTERS = 12
 _JOINTS = re.compile(r"(?:::?|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
@@ -119,7 +122,6 @@ def _environment() -> Environment:
     environment.filters["prose"] = prose_markup
     environment.tests["svg"] = lambda value: isinstance(value, Svg)
     environment.globals["kind"] = _kind
-    environment.globals["CARD_CODE"] = CARD_CODE
     return environment
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
-from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding
 from traceanalyzer.diagnosis.shares import worth_share
 from traceanalyzer.diagnosis.verdict import problems
+from traceanalyzer.report.blocks import Link
 from traceanalyzer.report.diagnosis_blocks.findings import (
-    NO_FIX,
+    advice_blocks,
+    also_block,
     finding_facts,
+    findings_by_rule,
     message_words,
-    other_place_words,
-    rival_blocks,
     telling_columns,
     without_repetitions,
     worth_words,
 )
-from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
+from traceanalyzer.report.html.document import CARD_CODE, Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.timelines import Timelines
 from traceanalyzer.text.words import column_words, value_words
@@ -68,18 +68,12 @@ def section(source: PageSource) -> Part | None:
     diagnosis = source.diagnosis
     findings = problems(diagnosis)
     loud = [finding for finding in findings if SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
-    rules = list(dict.fromkeys(finding.rule for finding in loud))
+    rules = {finding.rule for finding in loud}
     harmless = list({f.rule: f for f in reversed(findings) if f.rule not in rules}.values())[::-1]
     if not findings:
         return None
     timelines = Timelines(source)
-    explained: set[tuple[str, str]] = set()
-    cards: list[Markup] = []
-    for at, rule in enumerate(rules):
-        first, *others = [finding for finding in loud if finding.rule == rule]
-        news = [item for item in first.explanations if (item.rule, item.message) not in explained]
-        explained |= {(item.rule, item.message) for item in news}
-        cards.append(_card(source, timelines, at, first, others, news))
+    cards = [_card(source, timelines, at, *group) for at, group in enumerate(findings_by_rule(loud))]
     also = [(f.severity, f.title, f.rule, f.message) for f in harmless]
     values = {
         "cards": cards[:MOST_CARDS],
@@ -97,14 +91,7 @@ def card_id(finding: Finding) -> str:
     return f"f-{finding.rule}-{rank}-{device}"
 
 
-def _card(
-    source: PageSource,
-    timelines: Timelines,
-    at: int,
-    finding: Finding,
-    others: Sequence[Finding],
-    explanations: Sequence[AttachedExplanation],
-) -> Markup:
+def _card(source: PageSource, timelines: Timelines, at: int, finding: Finding, others: Sequence[Finding]) -> Markup:
     diagnosis = source.diagnosis
     excerpts = timelines.of_finding(at, card_id(finding), finding) if at < MOST_CARDS else {}
     saves = worth_words(finding) if worth_share(finding) else ""
@@ -115,11 +102,8 @@ def _card(
         "saves": saves,
         "facts": _facts(diagnosis, finding, saves),
         "tables": [_table(e, excerpts if e is timelines.shown(finding) else {}) for e in finding.evidence if e.rows],
-        "fixes": [_fix(fix) for fix in finding.fixes],
-        "no_fix": "" if finding.fixes or any(item.fixes for item in explanations) else NO_FIX,
-        "rivals": blocks_markup(rival_blocks(diagnosis, finding)),
-        "explanations": [(item, [_fix(fix) for fix in item.fixes]) for item in explanations],
-        "also": [other_place_words(diagnosis, other) for other in others[:MOST_PLACES]],
+        "advice": blocks_markup([*advice_blocks(diagnosis, finding), *map(Link, finding.references)], width=CARD_CODE),
+        "also": blocks_markup([also_block(diagnosis, other) for other in others[:MOST_PLACES]]),
         "more_places": max(0, len(others) - MOST_PLACES),
         "timeline": timelines.markup(excerpts),
     }
@@ -131,10 +115,6 @@ def _facts(diagnosis: Diagnosis, finding: Finding, saves: str) -> list[str]:
     if saves and items and items[0].startswith(f"{saves} of the "):
         items[0] = items[0].removeprefix(f"{saves} ")
     return [words for words in items if words != finding.severity]
-
-
-def _fix(fix: Fix) -> dict[str, Any]:
-    return {"text": fix.text, "code": fix.code, "lang": fix.lang}
 
 
 def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:

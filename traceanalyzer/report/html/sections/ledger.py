@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, HostLedger, RunLedger
 from traceanalyzer.diagnosis.shares import compute_share
 from traceanalyzer.diagnosis.verdict import has_no_compute, pooled_ledger, step_ns
-from traceanalyzer.report.blocks import Paragraph, Table
+from traceanalyzer.report.blocks import Table
 from traceanalyzer.report.charts import ledger_charts as drawn
-from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, Drop, StepTime, step_columns, waterfall
+from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, StepTime, step_columns, waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, token_of
-from traceanalyzer.report.diagnosis_blocks import leading_plan, plan_fixes, plan_notes, plan_remark, together_words
+from traceanalyzer.report.diagnosis_blocks import plan_rows, plan_sections
 from traceanalyzer.report.diagnosis_blocks.ledgers import (
     LedgerGroup,
     alike,
@@ -84,32 +84,18 @@ def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str
 
 def savings(source: PageSource) -> Part | None:
     """Return the waterfall of the leading plan; one fix needs no order."""
-    plan = leading_plan(source.diagnosis)
-    if plan is None or len(plan_fixes(source.diagnosis, plan)) < 2:
+    sections = plan_sections(source.diagnosis)
+    if not sections:
         return None
-    now, drops = plan_drops(source.diagnosis, plan)
+    now, *drops = plan_rows(source.diagnosis)
     says = "; ".join([f"now: {now.time}", *(f"{drop.name}: {drop.time} left, {drop.saves}" for drop in drops)])
     values = {
         "wide": waterfall(now, drops, says),
         "narrow": waterfall(now, drops, says, width=NARROW),
         "remarks": [drop for drop in drops if drop.remark],
-        "enablers": blocks_markup([Paragraph(words, role="dim") for words in together_words(plan)]),
+        "enablers": blocks_markup(sections[0].blocks[1:]),
     }
-    title = "Cumulative savings"
-    note = f"fixes applied in this order; {', '.join(plan_notes(source.diagnosis, plan))}"
-    return Part("savings", title, filled("savings.html", values), "Savings", note)
-
-
-def plan_drops(diagnosis: Diagnosis, plan: FixPlan) -> tuple[Drop, list[Drop]]:
-    """Return today and each fix of a plan as rows of a waterfall, with times per step."""
-    per_step = max(plan.step_count, 1)
-    confidences = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
-    drops: list[Drop] = []
-    for fix in plan_fixes(diagnosis, plan):
-        remark = plan_remark(plan, fix, confidences.get(fix.rule, "low"), [drop.name for drop in drops])
-        saves = gain(fix.saving_ns / plan.window_ns)
-        drops.append(Drop(fix.rule, fix.left_ns, fix.saving_ns, duration(fix.left_ns / per_step), saves, remark))
-    return Drop("now", plan.window_ns, 0, duration(plan.window_ns / per_step), "", ""), drops
+    return part_of(sections[0], "savings", filled("savings.html", values), "Savings")
 
 
 LEAST_STEPS = 2

@@ -20,20 +20,20 @@ from traceanalyzer.diagnosis.verdict import (
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.brief import summary_lines
 from traceanalyzer.report.diagnosis_blocks import (
-    below_noise_blocks,
     inventory_words,
     leading_plan,
     trust_blocks,
-    unexplained_sections,
 )
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.trust import (
+    below_noise_blocks,
     checked_words,
     left_out_sections,
     override_sections,
     recordings_blocks,
     skipped,
     skipped_sections,
+    unexplained_sections,
 )
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
