@@ -134,6 +134,21 @@ def test_a_rule_says_once_which_operations_it_is_about(
         assert mistake in what
 
 
+@pytest.mark.parametrize(("columns", "mistake"), [("*", None), ("trace_id, device", "must return device, row_id")])
+def test_a_rule_says_once_which_rows_of_the_ledger_it_is_about(
+    columns: str, mistake: str | None, tmp_path: Path
+) -> None:
+    file = new_rule("slow-thing", tmp_path)
+    rows = f"""rows: SELECT {columns} FROM ledger_rows WHERE dur_ns > $min_share * 1e6
+claims:
+  causes: [host.python]
+  where: (trace_id, device, row_id) IN (SELECT (trace_id, device, row_id) FROM selected_rows)
+"""
+    file.write_text(re.sub(r"claims:.*\n", rows, file.read_text()))
+    found = [one.what for one in lint([file])]
+    assert found == [] if mistake is None else mistake in " ".join(found)
+
+
 def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:
     file = new_rule("slow-thing", tmp_path)
     text = file.read_text().replace("bound_share >= $min_share", "bound_ns >= $min_ms").replace("{bound_share:.0%}", "")

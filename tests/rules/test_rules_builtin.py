@@ -14,7 +14,7 @@ from traceanalyzer.rules.rule_file.model import Rule, RuleTest
 from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim import in_memory
 from tracesim.rule_lint import lint
-from tracesim.rule_tests import run_rule_test
+from tracesim.rule_tests import rule_workspace, run_rule_test
 
 RULES = {rule.id: rule for rule in load_rules()}
 
@@ -143,6 +143,63 @@ def test_evidence_at_a_place_says_how_long_it_is() -> None:
                 values = {name: keys.get(name, 1) for name in re.findall(r"\$(\w+)", evidence.select)}
                 columns = con.execute(evidence.select, values).description or []
                 assert {"start_ns", "dur_ns"} <= {column[0] for column in columns}, (rule.id, evidence.title)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("rule", "tables", "shown"),
+    [
+        (
+            "d2d-copies-excess",
+            {
+                "kernel_class": [
+                    {"op_id": 1, "class": "copy", "operator": "aten::copy_", "name": "copy", "wall_ns": 400},
+                    {
+                        "op_id": 2,
+                        "class": "copy",
+                        "operator": "aten::cudnn_convolution",
+                        "name": "copy",
+                        "wall_ns": 800,
+                    },
+                ]
+            },
+            ["aten::copy_"],
+        ),
+        (
+            "small-sync-copies",
+            {
+                "traces": [{"trace": "test", "framework": "cuda"}],
+                "windows": [{"start_ns": 0, "end_ns": 100}],
+                "gpu_ops": [
+                    {"op_id": at, "launch_id": at, "copy_kind": "DtoH", "dst_kind": "pageable", "size_bytes": 8}
+                    for at in (1, 2)
+                ],
+                "host_waits": [
+                    {"wait_id": 1, "call_id": 1, "call": "cudaMemcpy", "start_ns": 1, "dur_ns": 9},
+                    {
+                        "wait_id": 2,
+                        "call_id": 2,
+                        "call": "cudaMemcpyAsync",
+                        "start_ns": 9,
+                        "dur_ns": 9,
+                        "exchange": "MPI",
+                    },
+                ],
+            },
+            ["cudaMemcpy"],
+        ),
+    ],
+)
+def test_evidence_is_of_what_the_finding_claims(
+    rule: str, tables: dict[str, list[dict[str, object]]], shown: list[str]
+) -> None:
+    """Copies of a convolution are no part of the first finding, values that MPI sends none of the second."""
+    found = RULES[rule]
+    values = {name: param.default for name, param in found.params.items()} | {"trace_id": 0, "device": 0}
+    select = found.evidence[0].select
+    used = {name: value for name, value in values.items() if f"${name}" in select}
+    with rule_workspace(None, tables, readers=readers([found])) as con:
+        assert [row[0] for row in con.execute(select, used).fetchall()] == shown
 
 
 @pytest.mark.check

@@ -174,6 +174,7 @@ class Rule:
     params: Mapping[str, Param]
     select: str
     ops: str | None  # SELECT trace_id, op_id, …: the GPU operations meant; `selected_ops` in the file's other SQL
+    rows: str | None  # SELECT trace_id, device, row_id, …: the rows of the ledger meant; `selected_rows` there
     abstain: tuple[Abstention, ...]
     when: str
     clear_without: str | None  # what follows FROM in a cheap query; the rule is clear everywhere where it has no row

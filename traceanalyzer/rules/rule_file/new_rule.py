@@ -55,6 +55,7 @@ def rule_schema() -> dict[str, Any]:
         "params": {"type": "object", "additionalProperties": parts["params"]},
         "select": _SQL,
         "ops": {**_SQL, "description": "SELECT trace_id, op_id, …: read by the rule's other SQL as selected_ops"},
+        "rows": {**_SQL, "description": "SELECT trace_id, device, row_id, … of ledger_rows: read as selected_rows"},
         "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns, and maybe left_out"},
         "when": _CONDITION,
         "clear_without": {**_SQL, "description": "what follows FROM: without a row of it, the rule is clear"},

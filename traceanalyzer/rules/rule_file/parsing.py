@@ -32,7 +32,20 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 }
 _OPTIONAL = {
     "": (
-        *("kind", "scope", "severity", "status", "blocks", "requires", "params", "ops", "select", "abstain", "lower"),
+        *(
+            "kind",
+            "scope",
+            "severity",
+            "status",
+            "blocks",
+            "requires",
+            "params",
+            "ops",
+            "rows",
+            "select",
+            "abstain",
+            "lower",
+        ),
         *("clear_without", "claims", "removes", "op_saving", "confidence", "evidence", "refines", "attaches_to"),
     ),
     "params": ("min", "max", "unit"),
@@ -44,8 +57,8 @@ _OPTIONAL = {
 KEYS = {part: (*required, *_OPTIONAL.get(part, ())) for part, required in REQUIRED.items()}
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
 DEFAULT_SELECT = "SELECT * FROM bound"
-# What a rule's other SQL calls the rows of its `ops`.
-SELECTED_OPS = "selected_ops"
+# What a rule's other SQL calls the rows of these keys.
+SELECTED = {"ops": "selected_ops", "rows": "selected_rows"}
 _NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity", "clear_without")
 
 
@@ -68,7 +81,10 @@ class _Parser:
         self.document = document
         self.required = required
         self.mistakes: list[model.Mistake] = []
-        self.ops = self._sql("ops", document.values["ops"]) if "ops" in document.values else None
+        self.selected: dict[str, str] = {}
+        for key in SELECTED:
+            if key in document.values:
+                self.selected[key] = self._sql(key, document.values[key])
 
     def rule(self) -> model.Rule:
         top = self.document.values
@@ -90,7 +106,8 @@ class _Parser:
             requires=self._texts("requires", top.get("requires", [])),
             params=params,
             select=self._sql("select", top.get("select", DEFAULT_SELECT)),
-            ops=self.ops,
+            ops=self.selected.get("ops"),
+            rows=self.selected.get("rows"),
             abstain=tuple(
                 model.Abstention(
                     self._sql(f"{key}.when", item.get("when")),
@@ -159,7 +176,9 @@ class _Parser:
             what = f"the comment '{_shortened(comment)}' swallows the lines behind it, which YAML makes one"
             self._mistake(key, what, "write the text after '|' instead of '>', or the comment as /* … */")
         text = self._text(key, value)
-        return text if key == "ops" or not self.ops else in_place_of(SELECTED_OPS, self.ops, text)
+        for name, select in self.selected.items():
+            text = in_place_of(SELECTED[name], select, text)
+        return text
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):

@@ -20,6 +20,7 @@ from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule, fo
 _NEEDED_BY_FINDINGS = ("trace", "device")
 _NEEDED_BY_CLAIMS = ("bound_ns", "bound_share", "window_ns")
 _OPS_COLUMNS = {"trace_id", "op_id"}
+_ROWS_COLUMNS = {"trace_id", "device", "row_id"}
 _SAVING_COLUMNS = {*_OPS_COLUMNS, "saving_ns"}
 
 
@@ -46,12 +47,13 @@ class _Binder:
 
     def mistakes(self, capabilities: set[str]) -> list[Mistake]:
         names = [*self._names(capabilities)]
-        if ops := [*self._ops("ops", self.rule.ops, _OPS_COLUMNS)]:
-            return names + ops  # other SQL reads these rows, and would repeat what is wrong with them
+        for key, sql, needed in (("ops", self.rule.ops, _OPS_COLUMNS), ("rows", self.rule.rows, _ROWS_COLUMNS)):
+            if selected := [*self._rows(key, sql, needed)]:
+                return names + selected  # other SQL reads these rows, and would repeat what is wrong with them
         return [
             *names,
             *self._clear_without(),
-            *self._ops("op_saving", self.rule.op_saving, _SAVING_COLUMNS),
+            *self._rows("op_saving", self.rule.op_saving, _SAVING_COLUMNS),
             *self._claims(),
             *self._select(),
         ]
@@ -76,7 +78,7 @@ class _Binder:
         if self.rule.clear_without:
             yield from self._bound("clear_without", f"SELECT 1 FROM {self.rule.clear_without}", self.values)[1]
 
-    def _ops(self, key: str, sql: str | None, needed: set[str]) -> Iterator[Mistake]:
+    def _rows(self, key: str, sql: str | None, needed: set[str]) -> Iterator[Mistake]:
         if not sql:
             return
         columns, mistakes = self._bound(key, sql, self.values)
@@ -141,7 +143,7 @@ class _Binder:
         except sandbox.RuleQueryError as error:
             what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
-            is_whole = key in ("select", "ops", "op_saving", "clear_without") or key.endswith(".select")
+            is_whole = key in ("select", "ops", "rows", "op_saving", "clear_without") or key.endswith(".select")
             return {}, [self._mistake(key, what, hint, error.line if is_whole else 1)]
 
 
