@@ -191,6 +191,20 @@ def test_evidence_is_of_what_the_finding_claims(
 
 
 @pytest.mark.check
+def test_small_copies_from_pageable_memory_are_no_part_of_what_pinning_saves() -> None:
+    found = RULES["h2d-pageable"]
+    copies = [
+        {"op_id": at, "copy_kind": "HtoD", "src_kind": "pageable", "size_bytes": size_bytes}
+        for at, size_bytes in ((1, 4096), (2, 1 << 20))
+    ]
+    rows = [{"row_id": at, "cause": "dev.h2d", "blame_kind": "op", "blame_id": at} for at in (1, 2)]
+    with rule_workspace(None, {"gpu_ops": copies, "ledger_rows": rows}, readers=readers([found])) as con:
+        select = f"SELECT row_id FROM ledger_rows WHERE {found.claims.where}"
+        used = {name: param.default for name, param in found.params.items() if f"${name}" in select}
+        assert con.execute(select, used).fetchall() == [(2,)]
+
+
+@pytest.mark.check
 def test_no_rule_names_a_part_of_its_query_as_a_metric_that_it_would_then_define() -> None:
     # Words of a rule's SQL decide which metrics its connection has; planning `layers` takes longer than most rules do.
     costly = {"layers", "modules", "operator_efficiency", "call_tree", "flame"}
