@@ -122,6 +122,18 @@ def offloading() -> CudaProgram:
     return program
 
 
+def whole_replays() -> CudaProgram:
+    """An engine replays one graph a token, which nsys records as one block, and works between two of them."""
+    program = CudaProgram(A100)
+    for _ in range(60):
+        program.host(1_500)
+        program.replay(9_000)
+        program.launch("argmax_kernel(float const*, int*)", 8, 64, 512)
+        program.read_later(2_048, 2)
+        program.host(1_000)
+    return program
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "cuDF": lambda: (groups_of_frames(), "alloc-in-steady-state", "rmm.reinitialize", "thrust::"),
     "small frames": lambda: (small_frames(), "host-stalls", "dask_frames.repartition", "std::async"),
@@ -131,6 +143,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "llama.cpp": lambda: (one_token_at_a_time(), "sync-in-step", "-np 8", "torch"),
     "frames of a decoder": lambda: (decoding_frames(), "host-stalls", "waits for another thread", "nsys profile"),
     "OpenMP": lambda: (offloading(), "d2h-large", "#pragma omp target data", "#pragma acc"),
+    "replays recorded whole": lambda: (whole_replays(), "host-stalls", "saves up to 21.4 %", "after every launch"),
     "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
 }
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nsys_export import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNC, global_pid, global_tid, write_sqlite
+from nsys_export import GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, SYNC, global_pid, global_tid, write_sqlite
 
 A100 = {"name": "NVIDIA A100-SXM4-40GB", "smCount": 108, "computeMajor": 8, "computeMinor": 0, "isDiscrete": 1}
 ORIN = {"name": "Orin", "smCount": 16, "computeMajor": 8, "computeMinor": 7, "isDiscrete": 0}
@@ -90,6 +90,18 @@ class CudaProgram:
         host = int(pinned)
         kinds = (1, host, 2) if copy_kind == "HtoD" else (2, 2, host)
         self._copied(start_us, self.free_us, size_bytes, kinds, **self._where())
+
+    def replay(self, us: float) -> None:
+        """Launch a graph that nsys records whole, without its kernels."""
+        start_us, end_us = self._queue("cudaGraphLaunch_v10000", us, 25.0)
+        self._add(GRAPH, start_us, end_us, **self._where(), graphId=5, graphExecId=6)
+
+    def read_later(self, size_bytes: int, us: float) -> None:
+        """Copy to pinned memory with cudaMemcpyAsync, and wait for an event behind it."""
+        start_us, end_us = self._queue("cudaMemcpyAsync_v3020", us)
+        self._copied(start_us, end_us, size_bytes, (2, 2, 1), **self._where())
+        self.call("cudaEventRecord_v3020", 1.2)
+        self.call("cudaEventSynchronize_v3020", 4, waits=True)
 
     def copy_within(self, size_bytes: int, us: float) -> None:
         """Copy from the device to itself with cudaMemcpyAsync, which returns at once."""

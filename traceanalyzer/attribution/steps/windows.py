@@ -13,7 +13,6 @@ from traceanalyzer.attribution.steps.steps import DeviceStep
 MIN_LINK_SHARE = 0.9
 # Of a device that computes for this share of its window, missing launches can explain only the small rest.
 BUSY_WITHOUT_LINKS_SHARE = 0.9
-MAX_OPAQUE_SHARE = 0.2
 # Forward to backward and back is two changes per step; many more changes mean two threads at once.
 THREAD_CHANGES_A_STEP = 2
 MAX_THREAD_CHANGE_SHARE = 0.05
@@ -159,9 +158,6 @@ def _abstains(
     busy = _compute_ns(ops, start, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - start)
     if (share is None or share < MIN_LINK_SHARE) and not busy:
         return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"
-    opaque = int((ops.end - ops.start)[ops.opaque].sum())
-    if opaque > MAX_OPAQUE_SHARE * (end - start):
-        return "opaque-graphs: graph replays were recorded without their kernels"
     issued = ops.compute & ops.linked
     by_launch = np.argsort(ops.launch_start[issued], kind="stable")
     threads = ops.launch_thread[issued][by_launch]
