@@ -122,6 +122,17 @@ def offloading() -> CudaProgram:
     return program
 
 
+def rows_of_a_matrix() -> CudaProgram:
+    """A matrix whose rows lie apart on the host is copied row by row, and the host waits for each."""
+    program = CudaProgram(A100)
+    for _ in range(6):
+        for _ in range(1_500):
+            program.copy("HtoD", 4_096, 1.6)
+        program.launch("factorize(float *, int)", 1_200, 4_000, 256)
+        program.synchronize()
+    return program
+
+
 def whole_replays() -> CudaProgram:
     """An engine replays one graph a token, which nsys records as one block, and works between two of them."""
     program = CudaProgram(A100)
@@ -143,6 +154,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "llama.cpp": lambda: (one_token_at_a_time(), "sync-in-step", "-np 8", "torch"),
     "frames of a decoder": lambda: (decoding_frames(), "host-stalls", "waits for another thread", "nsys profile"),
     "OpenMP": lambda: (offloading(), "d2h-large", "#pragma omp target data", "#pragma acc"),
+    "rows of a matrix": lambda: (
+        rows_of_a_matrix(),
+        "transfers-many-small",
+        "saves up to 90.3 %",
+        "pinned memory save",
+    ),
     "replays recorded whole": lambda: (whole_replays(), "host-stalls", "saves up to 21.4 %", "after every launch"),
     "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
 }

@@ -50,6 +50,18 @@ def test_a_copy_that_the_host_waits_for_belongs_to_no_run() -> None:
     assert [row[0] for row in ask(run, RUNS)] == [5, 6]
 
 
+def test_outside_of_pytorch_copies_above_a_kibibyte_that_the_host_waits_for_are_a_run() -> None:
+    ops = [
+        {"op_id": i, "copy_kind": "HtoD", "size_bytes": size, "launch_id": i, "kind": "memcpy"}
+        for i, size in enumerate((4096, 4096, 1024, 1024), 1)
+    ]
+    waits = [{"wait_id": i, "call_id": i, "kind": "copy"} for i in range(1, 5)]
+    for is_pytorch, runs in ((False, [1, 2]), (True, [])):
+        programs = [{"is_pytorch": is_pytorch}]
+        run = connect(host_slices=CALLS, gpu_ops=ops, host_waits=waits, programs=programs)
+        assert [row[0] for row in ask(run, RUNS)] == runs
+
+
 def test_devices_have_their_own_runs() -> None:
     ops = [
         {"op_id": i, "device": i % 2, "copy_kind": "HtoD", "size_bytes": 4, "launch_id": 4 + i, "kind": "memcpy"}

@@ -29,6 +29,7 @@ from traceanalyzer.attribution.columns import (
     column,
     flag_column,
 )
+from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS
 from traceanalyzer.attribution.ledger.dependencies import GAP_NS
 from traceanalyzer.attribution.replay.kernel import NO_LIMIT, Changes, Need, ScanEvents
 
@@ -92,14 +93,15 @@ STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the
 UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
 _LIGHT = frozenset(LIGHT)
 _LOADER = "host.dataloader"
+_COPYING = frozenset({"host.memcpy_block"})
 
 
 class WhatIf(Struct, frozen=True):
     """A question: which causes cost nothing, which ops (by id) get shorter by how much, which are never launched.
 
-    A launch that is left out saves the host its call, the operator around it and the Python before it. Its op stays,
-    unless `savings` shortens it to nothing. A delay is a host cause that costs nothing before one op (by id) alone,
-    since the launch of the op before it.
+    A launch that is left out saves the host its call, that of a copy with its wait, the operator around it and the
+    Python before it. Its op stays, unless `savings` shortens it to nothing. A delay is a host cause that costs nothing
+    before one op (by id) alone, since the launch of the op before it.
     """
 
     removed: frozenset[str] = frozenset()  # host causes and device buckets
@@ -268,7 +270,12 @@ class Scan(Struct, frozen=True, dict=True):
             position, cost = self.costs.get(cause, (np.zeros(0, np.int64),) * 2)
             gain[position] += np.where(before[position], cost, 0)
             wait_removed |= before & self.cause_of_wait.where({cause}.__contains__)
+        no_call = self._own_calls(left_out)
+        wait_removed[no_call] = True
         gain[wait_removed] += self.removable[wait_removed]
+        # Nothing takes the place of the call; what the host does before it is a cost of its own.
+        since_before = self.end[no_call] - self.end[no_call - 2] - self.removable[no_call] - gain[no_call - 1]
+        gain[no_call] += np.clip(since_before, 0, API_MIN_NS)
         if what_if.launches:
             # The queue has room for the other launches where some are left out.
             for_room = ~self.is_op & ~self.cause_of_wait.where(HOST.__contains__)
@@ -288,6 +295,13 @@ class Scan(Struct, frozen=True, dict=True):
             for change in (gain, wait_removed, earlier, shorter):
                 change[~self.in_window] = 0
         return Changes(gain, wait_removed, earlier, shorter)
+
+    def _own_calls(self, left_out: Flags) -> Ints:
+        """Return the waits in which calls hold copies that are left out, each right behind its copy."""
+        waits = np.flatnonzero(self.cause_of_wait.where(_COPYING.__contains__))
+        waits = waits[waits >= 2]
+        found: Ints = waits[(self.events.pred1[waits] == waits - 1) & left_out[waits - 1]]
+        return found
 
     def shorter_ns(self, savings: Savings) -> dict[str | None, int]:
         """Return how much savings shorten ops in all, by the dev.* cause of the ops; None: compute."""

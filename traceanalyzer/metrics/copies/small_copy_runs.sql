@@ -1,8 +1,9 @@
 -- One row per small copy that the host launches right after another one of the same direction.
 --
 -- A run is a sequence of copies of at most 64 KiB each, between host and device or within the device, that the host
--- launches with no other work for this device in between, and without waiting for any of them. Up to this size a copy
--- takes about as long as a copy of nothing, so one copy could carry the run. Where the size was not recorded, as of the
+-- launches with no other work for this device in between. Up to this size a copy takes about as long as a copy of
+-- nothing, so one copy could carry the run. Copies that the host waits for are values to keep on one side, which other
+-- rules report, up to 1 KiB and in PyTorch: they belong to no run. Where the size was not recorded, as of the
 -- copies of a graph in AMD's RPD, a copy of at most 6 µs counts as small. Copies that stand alone have no row.
 --
 -- empty without: gpu_ops WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
@@ -20,13 +21,17 @@ WITH small AS (
     WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND coalesce(size_bytes <= 65536, dur_ns <= 6000)
 ),
 waited AS (
-    SELECT DISTINCT trace_id, wait_id
+    SELECT DISTINCT host_waits.trace_id, host_waits.wait_id, programs.is_pytorch
     FROM host_waits
+    JOIN programs USING (trace_id)
 ),
 launched AS (
     SELECT
         ops.trace_id, ops.device, ops.op_id, ops.size_bytes, ops.start_ns, calls.start_ns AS called_ns,
-        CASE WHEN small.op_id IS NOT NULL AND waited.wait_id IS NULL THEN ops.copy_kind END AS small_kind
+        CASE
+            WHEN small.op_id IS NOT NULL AND (waited.wait_id IS NULL OR ops.size_bytes > 1024 AND NOT waited.is_pytorch)
+            THEN ops.copy_kind
+        END AS small_kind
     FROM gpu_ops AS ops
     JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     LEFT JOIN waited ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
