@@ -156,3 +156,44 @@ def test_two_pauses_in_one_function_are_named_without_steps(tmp_path: Path) -> N
     lead = lead_of(diagnosed(tmp_path, program))
     assert lead.rule == "host-stalls" and lead.confidence == "low"
     assert "pauses 2 times" in lead.message and "PIL/Image.py(2500): save" in lead.message
+
+
+def differentiating_in_python() -> TorchProgram:
+    """A torch.autograd.Function of the program runs Python between its kernels."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            train(program, 40)
+            for _ in range(4):
+                node = "autograd::engine::evaluate_function: ScanBackward"
+                with program.on(4_500), program.op(node), program.op("ScanBackward"):
+                    program.host(5_000)
+                    program.run("aten::mm", GEMM, 30, 512)
+    return program
+
+
+def matching_on_the_host() -> TorchProgram:
+    """A detector waits for its costs, assigns boxes on the host, and copies the indices back."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step):
+            train(program, 100)
+            with program.inside("python_function", "matcher.py(53): forward"):
+                move(program, "DtoH", 800_000, 70)
+                with program.inside("python_function", "scipy/optimize/_lsap.py(12): linear_sum_assignment"):
+                    program.host(9_000)
+                move(program, "HtoD", 2_400, 2)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("program", "fix"),
+    [(differentiating_in_python, "def Scan(x, scale)"), (matching_on_the_host, "torch.stack(costs_of_layers)")],
+)
+def test_a_pause_whose_result_the_gpu_needs_is_left_to_no_other_thread(
+    program: Callable[[], TorchProgram], fix: str, tmp_path: Path
+) -> None:
+    lead = lead_of(diagnosed(tmp_path, program()))
+    assert lead.rule == "host-stalls"
+    assert fix in words(lead)
+    assert "log_metrics" not in words(lead)
