@@ -133,6 +133,18 @@ def rows_of_a_matrix() -> CudaProgram:
     return program
 
 
+def half_on_the_host() -> CudaProgram:
+    """A simulation computes part of each iteration on the host, between a copy to it and one back."""
+    program = CudaProgram(A100)
+    for _ in range(50):
+        program.launch("gather_forces(double *)", 900, 4_000, 128)
+        program.launch("integrate(double *)", 1_100, 4_000, 128)
+        program.copy("DtoH", 2 << 20, 190, pinned=True)
+        program.host(8_000)
+        program.copy("HtoD", 2 << 20, 190, pinned=True)
+    return program
+
+
 def whole_replays() -> CudaProgram:
     """An engine replays one graph a token, which nsys records as one block, and works between two of them."""
     program = CudaProgram(A100)
@@ -159,6 +171,12 @@ CASES: dict[str, Callable[[], Case]] = {
         "transfers-many-small",
         "saves up to 90.3 %",
         "pinned memory save",
+    ),
+    "half on the host": lambda: (
+        half_on_the_host(),
+        "host-stalls",
+        "instead of a copy, a loop on the host",
+        "probably reads",
     ),
     "replays recorded whole": lambda: (whole_replays(), "host-stalls", "saves up to 21.4 %", "after every launch"),
     "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
