@@ -313,8 +313,7 @@ def test_kernels_that_share_a_plain_launch_are_those_of_none(
     shared = {"correlation_id": 5, **({"cuda_graph_id": graph} if graph else {})}
     work = [(n * 10 * US, 8 * US, "gemm", shared if n < 2 else {"correlation_id": 6}) for n in range(3)]
     calls = [(n * 9 * US, US, call, {"correlation_id": 5 + n}) for n in range(2)]
-    frame = [(0, 90 * US, "$model.py:9 run", {})]
-    host = PlaneMaker("/host:CPU").line(9, "python", [*frame, *calls], 10**6)
+    host = PlaneMaker("/host:CPU").line(9, "python", [(0, 90 * US, "$model.py:9 run", {}), *calls], 10**6)
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work, 10**6 + 20_000), host), tmp_path)
     links = [(op["launch_id"] is not None, op["python_id"] is not None) for op in tables["gpu_ops"]]
     assert links == [(is_linked, is_linked), (is_linked, is_linked), (True, True)]

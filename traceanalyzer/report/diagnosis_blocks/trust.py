@@ -204,7 +204,7 @@ def record_words(diagnosis: Diagnosis) -> str:
 
 
 def _abstained(diagnosis: Diagnosis, *, strangers: bool) -> list[Outcome]:
-    """Return the abstentions of rules about something else, as those about the GPU where the host was judged; or else."""
+    """Return the abstentions of rules about something else (about the GPU, where the host was judged), or of others."""
     looked = {outcome.rule for outcome in diagnosis.outcomes if outcome.state != "abstained"}
     of_others = {NOT_APPLICABLE, _NO_GPU_WORK} if judges_host(diagnosis) else {NOT_APPLICABLE}
     abstained = [o for o in diagnosis.outcomes if o.state == "abstained" and o.rule not in looked]
