@@ -319,6 +319,25 @@ def test_kernels_that_share_a_plain_launch_are_those_of_none(
     assert links == [(is_linked, is_linked), (is_linked, is_linked), (True, True)]
 
 
+@pytest.mark.check
+def test_events_that_stand_in_a_line_twice_count_once(tmp_path: Path) -> None:
+    work = [(n * 10 * US, 8 * US, "gemm", {"correlation_id": n + 1}) for n in range(9)]
+    calls = [(n * 10 * US, US, "cuLaunchKernel", {"correlation_id": n + 1}) for n in range(9)]
+    frames = [(n * 10 * US, 3 * US, "$model.py:9 run", {}) for n in range(9)]
+    found = []
+    for times in (1, 2):
+        host = PlaneMaker("/host:CPU").line(9, "python", [*frames, *calls] * times, 10**6)
+        gpu = PlaneMaker("/device:GPU:0").line(1, "Stream #1", work * times, 10**6 + 2_000)
+        folder = tmp_path / str(times)
+        folder.mkdir()
+        found.append(read(space(gpu, host), folder))
+    assert [len(tables["gpu_ops"]) for tables in found] == [9, 9]
+    assert [len(tables["host_slices"]) for tables in found] == [18, 18]
+    assert [op["launch_id"] is None for op in found[1]["gpu_ops"]] == [False] * 9
+    (defect,) = found[1]["defects"]
+    assert (defect["defect"], defect["defect_count"]) == ("repeated-record", 27)
+
+
 def test_calls_inside_each_other_share_an_id(tmp_path: Path) -> None:
     calls = [(n * US, (10 - n) * US, f"hipCall{n}", {"correlation_id": 7}) for n in range(3)]
     host = PlaneMaker("/host:CPU").line(9, "python", calls)

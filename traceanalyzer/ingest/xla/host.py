@@ -132,6 +132,7 @@ class HostPlaneWriter:
         table = rows.table()
         if table is None:
             return
+        self._space.defects.add("repeated-record", rows.repeated_count, f"line {line.name}")
         category = table.category
         has_frames = bool((category == PYTHON).any())
         self.facts.has_stacks |= has_frames
@@ -317,6 +318,7 @@ class _LineRows:
     def __init__(self) -> None:
         self._columns: list[list[npt.NDArray[Any]]] = [[] for _ in range(8)]
         self._step_number: dict[int, object] = {}
+        self.repeated_count = 0
 
     def add(self, plane: Plane, events: LineEvents, starts: Int, kept: npt.NDArray[np.bool_]) -> None:
         picker = events.picker
@@ -343,16 +345,32 @@ class _LineRows:
             pieces.append(column if kept.all() else column[kept])
 
     def table(self) -> _SliceRows | None:
-        """Return all rows, or None where there are none."""
+        """Return all rows, or None where there are none; of events that stand in the line several times the first."""
         if not self._columns[0]:
             return None
         columns: list[Any] = [np.concatenate(pieces) for pieces in self._columns]
         if not len(columns[0]):
             return None
+        event_id, name, start, dur, _, correlation, *_ = columns
+        is_repeated = _are_repeated(event_id, name, start, dur, correlation)
+        if is_repeated.any():
+            self.repeated_count = int(is_repeated.sum())
+            columns = [column[~is_repeated] for column in columns]
         event_id, name, start, dur, category, correlation, has_correlation, is_mark = columns
         return _SliceRows(
             event_id, name, start, dur, category, correlation, has_correlation, is_mark, self._step_number
         )
+
+
+def _are_repeated(event_id: Int, name: Int, start: Int, dur: Int, correlation: Int) -> npt.NDArray[np.bool_]:
+    """Tell which events of a line are another one once more; those without a length may be several in one ns."""
+    order = np.lexsort((event_id, correlation, name, dur, start))
+    is_repeated = np.zeros(len(order), np.bool_)
+    same = dur[order[1:]] > 0
+    for column in (start, dur, name, correlation):
+        same &= column[order[1:]] == column[order[:-1]]
+    is_repeated[order[1:]] = same
+    return is_repeated
 
 
 def _categories(

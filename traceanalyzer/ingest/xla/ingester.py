@@ -15,7 +15,13 @@ import pyarrow as pa
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.device_check import BRIEF_SILENCE_NS
-from traceanalyzer.ingest.nsys.times import check_times_of_devices, find_shared_launches, open_shared_launches
+from traceanalyzer.ingest.nsys.times import (
+    ALIKE,
+    check_times_of_devices,
+    find_shared_launches,
+    leave_out_repeated_work,
+    open_shared_launches,
+)
 from traceanalyzer.ingest.sink import TraceSink, recognise_framework
 from traceanalyzer.ingest.xla.defects import ProfileDefects
 from traceanalyzer.ingest.xla.device import DeviceWriter
@@ -125,7 +131,7 @@ class XlaTrace:
         self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
 
     def _check_devices(self, device: DeviceWriter) -> None:
-        """Open links that prove nothing; correct clocks, and durations of work that runs over what is behind it.
+        """Leave out work that stands in the file twice, open links that prove nothing, and correct contradicting times.
 
         Launches of XLA come from several threads, so that their order proves no start.
         """
@@ -135,6 +141,7 @@ class XlaTrace:
             return
         ops, slices = self._sink.path("gpu_ops"), self._sink.path("host_slices")
         with duckdb.connect() as connection:
+            leave_out_repeated_work(connection, ops, self._defects, None, ALIKE)
             if are_shared and find_shared_launches(connection, ops):
                 open_shared_launches(connection, ops, slices)
             if not may_err:
