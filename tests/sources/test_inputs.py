@@ -278,7 +278,7 @@ def test_links_devices_and_folders_in_archives_are_passed_over(tmp_path: Path) -
     kinds = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
     more = [tarfile.TarInfo(f"link{number}.json") for number in range(len(kinds))]
     for header, kind in zip(more, kinds, strict=True):
-        header.type, header.linkname = kind, "/etc/passwd"
+        header.type, header.linkname = kind, "/etc/a.json"
     assert unpacked(tarred({"a.json": trace(0)}, *more), tmp_path) == ["a.json"]
 
 
@@ -287,9 +287,38 @@ def test_links_in_zip_files_are_passed_over(tmp_path: Path) -> None:
     with zipfile.ZipFile(target, "w") as archive:
         link = zipfile.ZipInfo("link.json")
         link.external_attr = 0o120777 << 16
-        archive.writestr(link, trace(1))
+        archive.writestr(link, "a.json")
         archive.writestr("a.json", trace(0))
     assert unpacked(target.getvalue(), tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("pack", ["tar", "zip"])
+def test_a_link_to_a_trace_that_is_not_packed_is_no_smaller_run(pack: str, tmp_path: Path) -> None:
+    def linked(name: str) -> bytes:
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = tarfile.SYMTYPE, "/scratch/far/rank1.json"
+        if pack == "tar":
+            return tarred({"run/rank0.json": trace(0)}, link)
+        target = io.BytesIO(zipped({"run/rank0.json": trace(0)}))
+        with zipfile.ZipFile(target, "a") as archive:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o120777 << 16
+            archive.writestr(entry, link.linkname)
+        return target.getvalue()
+
+    with pytest.raises(TraceAnalyzerError, match=r"holds run/rank1\.json, a link to .*which is not in it"):
+        unpacked(linked("run/rank1.json"), tmp_path)
+    (tmp_path / "other").mkdir()
+    assert unpacked(linked("run/config.json"), tmp_path / "other") == ["rank0.json"]
+
+
+def test_a_link_to_what_is_packed_loses_nothing(tmp_path: Path) -> None:
+    links = {"rank8.json": "/home/me/run/rank0.json", "rank9.json": "rank8.json", "rank7.json": "../configs/rank7.txt"}
+    headers = [tarfile.TarInfo(name) for name in links]
+    for header in headers:
+        header.type, header.linkname = tarfile.SYMTYPE, links[header.name]
+    packed = tarred({"run/rank0.json": trace(0), "configs/rank7.txt": b"hello"}, *headers)
+    assert unpacked(packed, tmp_path) == ["rank0.json"]
 
 
 @pytest.mark.parametrize("pack", [zipped, lambda files: gzip.compress(tarred(files))])

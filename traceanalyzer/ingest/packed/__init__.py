@@ -1,7 +1,8 @@
 """Traces that came packed: compressed with zstd, xz or bzip2, or in an archive (zip, tar, compressed tar).
 
 They may come from a stranger. What is unpacked is limited in bytes, in its ratio to the file, and in members; links,
-devices and sparse files in archives are passed over; the names of members never become paths.
+devices and sparse files in archives are passed over, but for a link to a rank that is not packed; the names of members
+never become paths.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from traceanalyzer.ingest.packed.archives import (
     is_archive,
     is_named_as_archive,
     members,
+    missing_trace,
     safe_name,
     stem,
     unique,
@@ -98,10 +100,13 @@ class ArchiveIngester:
         read: a run without one of its ranks would look like a smaller run.
         """
         names: dict[str, str] = {}
+        links: dict[str, str] = {}
+        packed: list[str] = []
         reports: set[str] = set()
         nested: list[str] = []
         with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=folder) as scratch:
-            for number, (name, stream) in enumerate(members(path, self._limits)):
+            for number, (name, stream) in enumerate(members(path, self._limits, links)):
+                packed.append(name)
                 if is_report(Path(name)):
                     reports.add(stem(name))
                     continue
@@ -127,6 +132,9 @@ class ArchiveIngester:
         if nested:
             hint = "unpack both, and give the folder: what is in it could be a rank of this run"
             raise TraceAnalyzerError(f"holds another archive, {min(nested)}, which is not opened", path, hint)
+        if (link := missing_trace(links, packed, names.values())) is not None:
+            hint = "pack it again with the files that links name: tar --dereference, or zip without --symlinks"
+            raise TraceAnalyzerError(f"holds {link[0]}, a link to {link[1]}, which is not in it", path, hint)
         (folder / _MEMBERS_NAME).write_text(json.dumps(unique(below_common(names))), encoding="utf-8")
 
     def _may_hold_traces(self, archive: Path, name: str, stream: Reader, place: Path) -> bool:

@@ -10,7 +10,8 @@ import stat
 import struct
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -30,6 +31,7 @@ from traceanalyzer.ingest.packed.streams import (
 _SUFFIXES = (".zst", ".xz", ".bz2")
 _ARCHIVE = re.compile(r"\.(zip|tgz|tar(\.[a-z0-9]+)?)$", re.IGNORECASE)
 _LONGEST = 80
+_LONGEST_TARGET = 4096  # bytes of what a link names
 
 
 def readable_name(name: str) -> str:
@@ -51,6 +53,28 @@ def without_suffix(path: Path) -> Path:
 def is_named_as_archive(name: str) -> bool:
     """Return whether a name is that of an archive; files of other kinds, such as models, may begin as archives do."""
     return _ARCHIVE.search(name) is not None
+
+
+def missing_trace(links: Mapping[str, str], packed: Iterable[str], traces: Iterable[str]) -> tuple[str, str] | None:
+    """Return a link and its target where the link is named as a trace is but for numbers, and the target is not packed.
+
+    A link may name another one.
+    """
+    there = Counter(_last(name) for name in (*packed, *links))
+    shapes = {_shape(name) for name in traces}
+    for link, target in sorted(links.items()):
+        is_there = there[_last(target)] > (_last(link) == _last(target))
+        if _shape(link) in shapes and not is_there:
+            return link, target
+    return None
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _shape(name: str) -> str:
+    return re.sub(r"\d+", "0", _last(name))
 
 
 def stem(name: str) -> str:
@@ -97,10 +121,11 @@ def is_archive(head: bytes) -> bool:
     return head.startswith((_ZIP, _ZIP_END)) or head[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC)
 
 
-def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
+def members(path: Path, limits: UnpackLimits, links: dict[str, str] | None = None) -> Iterator[tuple[str, Reader]]:
     """Return the regular files of an archive, each with its name and a stream that is good until the next one.
 
-    Hidden files are left out. Raises TraceAnalyzerError where the archive is damaged or passes a limit.
+    Hidden files are left out. `links` takes the target of each link by the link's name. Raises TraceAnalyzerError where
+    the archive is damaged or passes a limit.
     """
     budget = UnpackBudget(limits, path)
     with path.open("rb") as file:
@@ -108,10 +133,17 @@ def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
     try:
         found = _zip_members(path, budget, limits) if is_zip else _tar_members(path, budget, limits)
         for count, (name, stream) in enumerate(found, start=1):
+            if links is not None and isinstance(stream, str):
+                links[readable_name(name)] = readable_name(stream)
             if count > limits.members:
                 raise TraceAnalyzerError(f"holds more than {limits.members:,} files", path, HINT)
             readable = readable_name(name)
-            if stream is not None and readable and not any(part.startswith(".") for part in readable.split("/")):
+            if (
+                stream is not None
+                and not isinstance(stream, str)
+                and readable
+                and not any(part.startswith(".") for part in readable.split("/"))
+            ):
                 yield readable, stream
     except BROKEN as error:
         raise damaged(path, error) from error
@@ -121,12 +153,20 @@ def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
         raise TraceAnalyzerError(f"cannot be unpacked: {error}", path, HINT) from error
 
 
-def _zip_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+# A regular file, the target of a link, or nothing that has content.
+_Member = tuple[str, Reader | str | None]
+
+
+def _zip_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[_Member]:
     if _directory_bytes(path) > limits.directory_bytes:
         raise TraceAnalyzerError(f"holds more than {limits.members:,} files, or very long names", path, HINT)
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind == stat.S_IFLNK:
+                with archive.open(info) as stream:
+                    yield info.filename, stream.read(_LONGEST_TARGET).decode("utf-8", "replace")
+                continue
             if info.is_dir() or kind not in (0, stat.S_IFREG) or info.filename.startswith("__MACOSX/"):
                 yield info.filename, None
                 continue
@@ -146,7 +186,7 @@ def _directory_bytes(path: Path) -> int:
     return int(size)
 
 
-def _tar_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+def _tar_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[_Member]:
     class Header(tarfile.TarInfo):
         """A header of which no text is read that is too long."""
 
@@ -162,6 +202,7 @@ def _tar_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iter
             for header in archive:
                 cast("Any", archive).members = []  # else all are kept
                 is_plain = header.isreg() and not header.issparse()
-                yield header.name, cast("Reader", archive.extractfile(header)) if is_plain else None
+                target = header.linkname if header.issym() or header.islnk() else None
+                yield header.name, cast("Reader", archive.extractfile(header)) if is_plain else target
         if plain.tail != bytes(TAIL_BYTES):
             raise tarfile.ReadError("the end mark is missing")
