@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_xla_profiles import gpu_plane, host_plane
 from xla_profiles import diagnose
-from xspace import START_NS, US, PlaneMaker, Tables, block_field, number_field, read, space, varint
+from xspace import START_NS, US, Event, PlaneMaker, Tables, block_field, number_field, read, space, varint
 
 from traceanalyzer.discovery import discover
 from traceanalyzer.errors import TraceAnalyzerError
@@ -313,7 +313,8 @@ def test_kernels_that_share_a_plain_launch_are_those_of_none(
     shared = {"correlation_id": 5, **({"cuda_graph_id": graph} if graph else {})}
     work = [(n * 10 * US, 8 * US, "gemm", shared if n < 2 else {"correlation_id": 6}) for n in range(3)]
     calls = [(n * 9 * US, US, call, {"correlation_id": 5 + n}) for n in range(2)]
-    host = PlaneMaker("/host:CPU").line(9, "python", [(0, 90 * US, "$model.py:9 run", {}), *calls], 10**6)
+    frame: list[Event] = [(0, 90 * US, "$model.py:9 run", {})]
+    host = PlaneMaker("/host:CPU").line(9, "python", [*frame, *calls], 10**6)
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", work, 10**6 + 20_000), host), tmp_path)
     links = [(op["launch_id"] is not None, op["python_id"] is not None) for op in tables["gpu_ops"]]
     assert links == [(is_linked, is_linked), (is_linked, is_linked), (True, True)]
@@ -323,7 +324,7 @@ def test_kernels_that_share_a_plain_launch_are_those_of_none(
 def test_events_that_stand_in_a_line_twice_count_once(tmp_path: Path) -> None:
     work = [(n * 10 * US, 8 * US, "gemm", {"correlation_id": n + 1}) for n in range(9)]
     calls = [(n * 10 * US, US, "cuLaunchKernel", {"correlation_id": n + 1}) for n in range(9)]
-    frames = [(n * 10 * US, 3 * US, "$model.py:9 run", {}) for n in range(9)]
+    frames: list[Event] = [(n * 10 * US, 3 * US, "$model.py:9 run", {}) for n in range(9)]
     found = []
     for times in (1, 2):
         host = PlaneMaker("/host:CPU").line(9, "python", [*frames, *calls] * times, 10**6)
@@ -336,6 +337,14 @@ def test_events_that_stand_in_a_line_twice_count_once(tmp_path: Path) -> None:
     assert [op["launch_id"] is None for op in found[1]["gpu_ops"]] == [False] * 9
     (defect,) = found[1]["defects"]
     assert (defect["defect"], defect["defect_count"]) == ("repeated-record", 27)
+
+
+@pytest.mark.check
+def test_a_mark_of_a_step_without_a_length_is_no_step(tmp_path: Path) -> None:
+    marks = [(n * 10 * US, 8 * US if n < 3 else 0, "train", {"step_num": n}) for n in range(4)]
+    tables = read(space(PlaneMaker("/host:CPU").line(9, "python", marks, 10**6)), tmp_path)
+    steps = [row["name"] for row in tables["host_slices"] if row["raw_category"] == "step_num"]
+    assert steps == ["train 0", "train 1", "train 2"]
 
 
 def test_calls_inside_each_other_share_an_id(tmp_path: Path) -> None:

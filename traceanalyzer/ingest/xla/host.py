@@ -329,6 +329,7 @@ class _LineRows:
         steps = picker.values(STEP_MARK)
         is_mark = np.zeros(count, np.bool_)
         is_mark[list(steps)] = True
+        is_mark &= events.dur_ps > 0  # a mark without a length was left open: no work lies in it
         self._step_number |= {int(events.event_id[event]): number for event, number in steps.items()}
         category = _categories(plane, events, is_mark, has_correlation)
         columns = (
