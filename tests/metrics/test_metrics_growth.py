@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,15 @@ def handled(plan: dict[str, Any]) -> Iterator[int]:
         yield from handled(child)
 
 
-def most_rows(trace: Path, folder: Path) -> dict[str, int]:
-    """Return the most rows that an operator of each metric's plan gives to the next one."""
+def most_rows(trace: Path, folder: Path, names: Sequence[str] = ()) -> dict[str, int]:
+    """Return the most rows that an operator of each metric's plan gives to the next one; by default of all metrics."""
     found = {}
     profile = folder / "profile.json"
     with open_run(trace, store=folder / trace.stem) as opened:
         connection = opened.connection
         connection.execute("SET threads = 1; PRAGMA enable_profiling = 'json'")
         connection.execute(f"SET profiling_output = '{profile}'")
-        for name in metrics():
+        for name in names or metrics():
             connection.execute(f"CREATE OR REPLACE TEMP TABLE measured AS FROM {name}")
             found[name] = max(handled(json.loads(profile.read_text(encoding="utf-8"))))
     return found
@@ -62,3 +62,21 @@ def test_metrics_of_a_longer_export_handle_no_more_rows_for_each_event(corpus: P
     source = corpus / "nsys" / "h100x2_training_2026.2.sqlite"
     short, long = (enlarge_export(source, tmp_path / f"{times}.sqlite", times) for times in (2, 8))
     check(short, long, 4, tmp_path)
+
+
+@pytest.mark.check
+def test_lines_of_python_take_a_few_rows_for_each_range_however_many_stay_open(tmp_path: Path) -> None:
+    count = 300
+    recorded = {"ph": "X", "pid": 1, "tid": 1}
+    events: list[dict[str, Any]] = []
+    for number in range(count):
+        at, launch = 20 * number, {"correlation": number + 1}
+        events += [
+            {**recorded, "cat": "user_annotation", "name": f"step {number}", "ts": at, "dur": 20 * count - at},
+            {**recorded, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 5, "dur": 2, "args": launch},
+            {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": at + 9, "dur": 8}
+            | {"args": {**launch, "device": 0, "stream": 7}},
+        ]
+    trace = tmp_path / "open.json"
+    trace.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    assert 2 * count <= most_rows(trace, tmp_path, ["python_lines"])["python_lines"] <= 10 * count

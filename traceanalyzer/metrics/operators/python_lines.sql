@@ -19,17 +19,16 @@ stacks AS MATERIALIZED (
         category = 'python' AND is_python_line(name) AS is_line
     FROM call_tree
 ),
--- From each stack up to the innermost line.
-climbing AS (
-    SELECT trace_id, stack_id, stack_id AS at_id, name, is_line, parent_stack_id AS next_id
+-- Each stack with the innermost line around it, from the roots down: a stack is met once, however deep it lies.
+lines AS MATERIALIZED (
+    SELECT trace_id, stack_id, if(is_line, name, NULL) AS name
     FROM stacks
+    WHERE parent_stack_id IS NULL
     UNION ALL
     SELECT
-        climbing.trace_id, climbing.stack_id, stacks.stack_id, stacks.name, stacks.is_line,
-        stacks.parent_stack_id
-    FROM climbing
-    JOIN stacks ON stacks.trace_id = climbing.trace_id AND stacks.stack_id = climbing.next_id
-    WHERE NOT climbing.is_line
+        stacks.trace_id, stacks.stack_id, if(stacks.is_line, stacks.name, lines.name) AS name
+    FROM lines
+    JOIN stacks ON stacks.trace_id = lines.trace_id AND stacks.parent_stack_id = lines.stack_id
 ),
 -- What is a captured line's is not that of the line that launches the graph.
 captured AS (
@@ -45,26 +44,26 @@ parts AS (
         lines.trace_id, lines.name,
         if(stacks.is_line, stacks.call_count, 0) AS call_count,
         stacks.host_self_ns, stacks.device_self_ns AS device_ns, stacks.idle_self_ns AS idle_ns
-    FROM climbing AS lines
+    FROM lines
     JOIN stacks USING (trace_id, stack_id)
-    WHERE lines.is_line
+    WHERE lines.name IS NOT NULL
     UNION ALL
     SELECT captured.trace_id, lines.name, 0, 0, -captured.device_ns, 0
     FROM captured
-    JOIN climbing AS lines USING (trace_id, stack_id)
-    WHERE lines.is_line
+    JOIN lines USING (trace_id, stack_id)
+    WHERE lines.name IS NOT NULL
     UNION ALL
     SELECT trace_id, name, 0, 0, device_ns, 0
     FROM captured
 )
 SELECT
-    traces.trace, traces.rank, lines.trace_id, lines.name,
-    CAST(sum(lines.call_count) AS BIGINT) AS call_count,
-    CAST(sum(lines.host_self_ns) AS BIGINT) AS host_self_ns,
-    CAST(sum(lines.device_ns) AS BIGINT) AS device_ns,
-    CAST(sum(lines.idle_ns) AS BIGINT) AS idle_ns
-FROM parts AS lines
+    traces.trace, traces.rank, parts.trace_id, parts.name,
+    CAST(sum(parts.call_count) AS BIGINT) AS call_count,
+    CAST(sum(parts.host_self_ns) AS BIGINT) AS host_self_ns,
+    CAST(sum(parts.device_ns) AS BIGINT) AS device_ns,
+    CAST(sum(parts.idle_ns) AS BIGINT) AS idle_ns
+FROM parts
 JOIN canonical.traces AS traces USING (trace_id)
-WHERE NOT is_profiler_frame(lines.name)
-GROUP BY traces.trace, traces.rank, lines.trace_id, lines.name
-ORDER BY lines.trace_id, device_ns DESC, idle_ns DESC, lines.name
+WHERE NOT is_profiler_frame(parts.name)
+GROUP BY traces.trace, traces.rank, parts.trace_id, parts.name
+ORDER BY parts.trace_id, device_ns DESC, idle_ns DESC, parts.name
