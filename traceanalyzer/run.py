@@ -12,15 +12,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut, Opening, Override, flops
+from traceanalyzer.diagnosis import DetailRanks, Diagnosis, KernelCounters, LeftOut, Override, flops
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
-from traceanalyzer.opening import RunRequest, ignore
-from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
-from traceanalyzer.opening.deriving import derived_of, diagnosis_key, keep_diagnosis, kept_diagnosis
-from traceanalyzer.opening.finding import FoundRun, find
-from traceanalyzer.opening.ingesting import ingest_all
+from traceanalyzer.pipeline import RunRequest, ignore
+from traceanalyzer.pipeline.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
+from traceanalyzer.pipeline.deriving import derived_of, diagnosis_key, keep_diagnosis, kept_diagnosis
+from traceanalyzer.pipeline.finding import FoundRun, find
+from traceanalyzer.pipeline.ingesting import ingest_all
 from traceanalyzer.process import query_error
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
@@ -167,7 +167,7 @@ class Run:
 
     def scans_of(self) -> ScansOf | None:
         """Return what returns the scans of the run's devices where they are too many to be held."""
-        from traceanalyzer.opening.attributing import scans_of_run
+        from traceanalyzer.pipeline.attributing import scans_of_run
 
         if (derived := self.derived) is None:
             return None
@@ -182,7 +182,7 @@ class Run:
         rule_paths: Sequence[Path] = (),
         params: Mapping[str, int | float | str | bool] | None = None,
         settings: Settings | None = None,
-        opening: Opening | None = None,
+        opening: DetailRanks | None = None,
     ) -> Diagnosis:
         """Return what limits the run: findings in the order of fixes, with evidence and bounded savings.
 
@@ -190,13 +190,13 @@ class Run:
         unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
         project = self._project(settings)
-        store, opening = Store(self.store), opening or Opening()
+        store, opening = Store(self.store), opening or DetailRanks()
         tables = (self.root, self.traces, self.derived, self.ncu_tables, self.captures)
-        asked = diagnosis_key(tables, project, rule_paths, params or {}, opening)
-        diagnosis = kept_diagnosis(store, asked)
+        question = diagnosis_key(tables, project, rule_paths, params or {}, opening)
+        diagnosis = kept_diagnosis(store, question)
         if diagnosis is None:
             diagnosis = self._diagnose(project, rule_paths, params or {}, opening)
-            keep_diagnosis(store, asked, diagnosis)
+            keep_diagnosis(store, question, diagnosis)
         return replace(diagnosis, left_out=self.left_out)
 
     @cached_property
@@ -211,7 +211,7 @@ class Run:
         project: Settings,
         rule_paths: Sequence[Path],
         params: Mapping[str, int | float | str | bool],
-        opening: Opening,
+        opening: DetailRanks,
     ) -> Diagnosis:
         from traceanalyzer.query.engine import compute_shared
         from traceanalyzer.rules.diagnosis.diagnosing import diagnose
@@ -380,6 +380,8 @@ def open_requested(request: RunRequest) -> Run:
             set_aside=(*found.sources.set_aside, *set_aside),
             captures=tuple(captures),
             ncu_tables=tuple(ncu_tables),
-            catalog=renew_catalog(opened_store, traces, derived, reused, ncu_tables, captures, asked=request.catalog),
+            catalog=renew_catalog(
+                opened_store, traces, derived, reused, ncu_tables, captures, requested=request.catalog
+            ),
             kept=kept.pop_all(),
         )

@@ -23,10 +23,10 @@ from traceanalyzer.query.empty import define_without_rows
 from traceanalyzer.rules.diagnosis.explaining import unmet
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import read_places
-from traceanalyzer.rules.evaluation.removals import RememberedScan
+from traceanalyzer.rules.evaluation.interventions import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.sandbox import BOUND_TABLE, lock_workspace, readers
+from traceanalyzer.rules.evaluation.scopes import read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
@@ -261,7 +261,7 @@ def _verdicts(con: duckdb.DuckDBPyConnection, rule: Rule, test: RuleTest) -> lis
     bounds = None if "bound" in test.tables or test.sim is None else Bounds.load(con)
     scan, run_savings = (None, None) if bounds is None else (RememberedScan(bounds), RunSavings(bounds))
     question = Question(scan, assume_requirements=assumed, run_savings=run_savings)
-    run = read_places(con, with_capabilities=not assumed)
+    run = read_scopes(con, with_capabilities=not assumed)
     verdicts = evaluate(con, rule, run, _values(rule, test), question)
     return [clear_if_little(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
 

@@ -48,10 +48,10 @@ def example_finding(rule: Rule, test: RuleTest, explained: list[Rule]) -> str:
     A rule that explains others stands under a finding of theirs. The page lists fixes and reasons itself.
     """
     params = {f"{rule.id}.{name}": value for name, value in test.params.items()}
-    asked = [rule, *explained]
+    evaluated = [rule, *explained]
     tables = simulate_job(test.sim or {}).canonical_tables()
-    with in_memory.connect_tables(tables, readers=readers(asked)) as connection:
-        diagnosis = diagnose(connection, asked, params)
+    with in_memory.connect_tables(tables, readers=readers(evaluated)) as connection:
+        diagnosis = diagnose(connection, evaluated, params)
     findings = tuple(_shortened(finding) for finding in diagnosis.findings if _shows(finding, rule))
     if not findings:
         return ""

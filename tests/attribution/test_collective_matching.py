@@ -355,7 +355,7 @@ def test_the_metric_tells_each_collective_once() -> None:
 @pytest.mark.check
 def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
     bounds = Bounds.load(in_memory.connect_tables(tables()))
-    causes = sorted(set().union(*(bounds.causes(*place) for place in bounds.places)))
+    causes = sorted(set().union(*(bounds.causes(*device_key) for device_key in bounds.device_keys)))
     asked = [bounds.what_ifs(frozenset({cause})) for cause in causes]
     asked += [bounds.what_ifs({rank: frozenset(causes)}) for rank in range(4)]
     asked += [bounds.what_ifs(frozenset(causes[:i])) for i in range(len(causes))]

@@ -13,7 +13,7 @@ import traceanalyzer
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.finding import STORE_NAME
+from traceanalyzer.pipeline.finding import STORE_NAME
 from tracesim import in_memory
 
 STEPS = "SELECT step_source, step_count FROM windows"

@@ -53,7 +53,7 @@ def print_ledgers() -> None:
     for workload in JOBS:
         of_ranks = attributed_job(workload).ledger_apart()
         errors += [abs(points) for points in of_ranks.values()]
-        rank, worst = max(of_ranks, key=lambda place: abs(of_ranks[place]))
+        rank, worst = max(of_ranks, key=lambda device_key: abs(of_ranks[device_key]))
         print(f"| {workload} | {worst} on rank {rank} | | | {of_ranks[rank, worst]:+.2f} |")
     print(f"\n{len(errors)} buckets: worst {max(errors):.2f}, median {statistics.median(errors):.2f} points off.")
 

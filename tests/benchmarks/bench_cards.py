@@ -28,7 +28,7 @@ from processes import machine, own_peak_mb
 
 from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
+from traceanalyzer.attribution.replay.device_bounds import RankScans, ScanQuery
 from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrived, RankCalls, ReducedCalls, SyncPoints
 
@@ -61,12 +61,12 @@ class TemplateScans(RankScans):
         limit = np.cumsum(draw.integers(0, LEAD_NS, (count, 1)), axis=0)
         self.one = ReducedCalls(limit, before.astype(np.int32), slack, np.zeros((count, 1), np.int64))
 
-    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
+    def reduce_scans(self, queries: Sequence[ScanQuery]) -> Iterator[ReducedCalls]:
         """Return the template for each rank."""
-        for item in asked:
+        for item in queries:
             yield ReducedCalls(*(np.repeat(array, len(item.what_ifs), axis=-1) for array in self.one.arrays))
 
-    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
+    def arrivals(self, queries: Sequence[ScanQuery], leads: Sequence[Ints]) -> Iterator[Arrived]:
         """Return how each rank arrives, as its reduced rank has it."""
         one = self.one
         for left in leads:
@@ -108,9 +108,9 @@ def measure(ranks: int, count: int) -> dict[str, float]:
     run = ReducedRun(SyncPoints.of_calls(calls, sizes), scans)
     ordered_s = time.process_time() - started
     started = time.process_time()
-    asked = [[WhatIf(frozenset({f"cause {number}"}))] * ranks for number in range(SCENARIOS)]
+    queries = [[WhatIf(frozenset({f"cause {number}"}))] * ranks for number in range(SCENARIOS)]
     ends = np.concatenate([run.sync_points.first[:-1], run.sync_points.first[1:] - 1])
-    found = run.shifts(asked, ends)
+    found = run.shifts(queries, ends)
     assert run.sync_points.count == ranks * count
     assert not found.off_ns.any()
     return {

@@ -30,7 +30,7 @@ from processes import machine, run
 
 from traceanalyzer.query.engine import metrics
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.removals import claimed_sql
+from traceanalyzer.rules.evaluation.interventions import claimed_sql
 from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import open_run
 

@@ -156,7 +156,7 @@ def _peak_mb(bench: Bench, folder: Path) -> float:
 def cluster(address: str) -> Executor:
     """Return the executor that `--cluster` makes of an address."""
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     return DaskExecutor(parse_cluster(address))
 
@@ -207,7 +207,7 @@ def tasks(bench: Bench) -> None:
 
 def cards(bench: Bench) -> None:
     """Print what it takes to open a run of thousands of traces that the store holds: one trace, copied."""
-    from traceanalyzer.opening.ingesting import held_sources
+    from traceanalyzer.pipeline.ingesting import held_sources
     from traceanalyzer.run import open_run
     from traceanalyzer.store.store import Store
 

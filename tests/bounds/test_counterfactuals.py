@@ -114,7 +114,7 @@ def test_bounds_and_ledgers_of_several_ranks_are_true(workload: str) -> None:
     if workload in HOST_WAITS_FOR_RANKS:
         for rank in {rank for rank, _ in apart}:
             apart[rank, "waits for ranks"] = sum(apart.pop((rank, bucket), 0) for bucket in WAITS_FOR_RANKS)
-    assert not {place: points for place, points in apart.items() if abs(points) > ALLOWED_POINTS}
+    assert not {device_key: points for device_key, points in apart.items() if abs(points) > ALLOWED_POINTS}
 
 
 def test_making_the_slowest_rank_faster_helps_until_the_next_one_is_last() -> None:

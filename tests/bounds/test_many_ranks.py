@@ -10,10 +10,10 @@ from report_diagnoses import many_ranks
 from workloads.wide_jobs import Planted, planted_job
 
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis, Opening, RankSteps, RunLedger, StandsOut
+from traceanalyzer.diagnosis import DetailRanks, Diagnosis, RankSteps, RunLedger, StandsOut
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.rules.diagnosis.ranks import choose_opened
+from traceanalyzer.rules.diagnosis.ranks import choose_detail_ranks
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
 
@@ -42,31 +42,31 @@ NAMES: dict[str, int | None] = {item.trace: item.rank for item in STEPS}
 LEDGER = RunLedger(100, 4, (("compute", 100),), ((3, 90), (5, 9), (6, 1), (7, 0)))
 
 
-def opened(opening: Opening) -> tuple[str, ...] | None:
-    screening = choose_opened(opening, NAMES, STEPS, LEDGER, many_ranks().findings)
+def opened(detail_ranks: DetailRanks) -> tuple[str, ...] | None:
+    screening = choose_detail_ranks(detail_ranks, NAMES, STEPS, LEDGER, many_ranks().findings)
     return None if screening is None else screening.opened
 
 
 def test_small_runs_are_opened_whole() -> None:
-    assert choose_opened(Opening(), dict(list(NAMES.items())[:64]), STEPS[:64], LEDGER, ()) is None
+    assert choose_detail_ranks(DetailRanks(), dict(list(NAMES.items())[:64]), STEPS[:64], LEDGER, ()) is None
 
 
 def test_ranks_that_the_run_waits_for_are_opened_first_then_those_that_stand_out_and_one_of_each_role() -> None:
-    chosen = opened(Opening())
+    chosen = opened(DetailRanks())
     assert chosen is not None
     assert chosen[:7] == tuple(f"rank{rank}.json" for rank in (3, 5, 6, 17, 40, 0, 1))
 
 
 def test_no_more_ranks_are_opened_than_asked() -> None:
-    assert opened(Opening(most=2)) == ("rank3.json", "rank5.json")
-    assert opened(Opening(most=0)) == ()
-    assert opened(Opening(most=100)) is None
-    assert opened(Opening(ranks=(17, 99))) == ("rank17.json", "rank99.json")
+    assert opened(DetailRanks(most=2)) == ("rank3.json", "rank5.json")
+    assert opened(DetailRanks(most=0)) == ()
+    assert opened(DetailRanks(most=100)) is None
+    assert opened(DetailRanks(ranks=(17, 99))) == ("rank17.json", "rank99.json")
 
 
 def test_a_rank_that_is_not_there_cannot_be_opened() -> None:
     with pytest.raises(TraceAnalyzerError, match="no rank 100"):
-        opened(Opening(ranks=(100,)))
+        opened(DetailRanks(ranks=(100,)))
 
 
 @pytest.fixture(scope="module")

@@ -75,25 +75,25 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
     causes = sorted({"dev.straggler_wait"}.union(*(scan.causes() for scan in scans)))
     sets = [frozenset({cause}) for cause in causes]
     sets += [frozenset(pair) for pair in itertools.pairwise(causes)]
-    asked = [[WhatIf(removed)] * len(scans) for removed in (*sets, frozenset(causes))]
+    queries = [[WhatIf(removed)] * len(scans) for removed in (*sets, frozenset(causes))]
     for one in (0, len(scans) // 2):
-        asked += [
+        queries += [
             [WhatIf(frozenset({cause})) if at == one else WhatIf() for at in range(len(scans))] for cause in causes
         ]
     faster = [{op: int(scan.dur[at]) // 2 for op, at in scan.position_of.items()} for scan in scans]
-    return [*asked, [WhatIf(savings=savings) for savings in faster]]
+    return [*queries, [WhatIf(savings=savings) for savings in faster]]
 
 
-def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
+def differences(run: JointScan, queries: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
     """Return by how much a shift at a sync point differs at most, and the most that was stated; check each against
     it.
     """
     small = replace(reduced(run), rounds=rounds)
-    found, whole = small.shifts(asked), [*map(run.shifts, asked)]
+    found, whole = small.shifts(queries), [*map(run.shifts, queries)]
     worst = 0
     for scan, calls in enumerate(small.sync_points.calls):
         low, high = small.sync_points.first[scan : scan + 2]
-        true = np.zeros((high - low, len(asked)), np.int64)
+        true = np.zeros((high - low, len(queries)), np.int64)
         for column, of_scans in enumerate(whole):
             ends = of_scans[scan]
             true[:, column] = 0 if ends is None else ends[calls.position]
@@ -137,22 +137,22 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: 
     with in_memory.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert all(device.is_whole is (scenario is WITHOUT_STEPS) for device in held.devices.values())
-        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
+        queries = [dict(zip(held.device_keys, what_ifs, strict=True)) for what_ifs in questions(held)]
         levels = [(held, stored)]
         levels += zip(
             held.lower_bounds(UNCERTAINTIES).values(), stored.lower_bounds(UNCERTAINTIES).values(), strict=True
         )
         for of_held, of_stored in levels:
-            assert of_stored.runs(asked) == of_held.runs(asked)
-        for place in held.places:
-            assert stored.most_alone_ns(place) >= held.most_alone_ns(place)
-            assert stored.causes(*place) == held.causes(*place)
-            alone = [of_asked[place] for of_asked in asked]
-            assert stored.window_savings(*place, alone) == held.window_savings(*place, alone)
-            scan = held.devices[place].scan
+            assert of_stored.runs(queries) == of_held.runs(queries)
+        for device_key in held.device_keys:
+            assert stored.most_alone_ns(device_key) >= held.most_alone_ns(device_key)
+            assert stored.causes(*device_key) == held.causes(*device_key)
+            alone = [of_query[device_key] for of_query in queries]
+            assert stored.window_savings(*device_key, alone) == held.window_savings(*device_key, alone)
+            scan = held.devices[device_key].scan
             for what_if in alone:
-                assert stored.devices[place].taken_ns(what_if) == scan.taken_ns(scan.changes(what_if))
-        of_each = {place: [of_asked[place] for of_asked in asked] for place in held.places}
+                assert stored.devices[device_key].taken_ns(what_if) == scan.taken_ns(scan.changes(what_if))
+        of_each = {device_key: [of_query[device_key] for of_query in queries] for device_key in held.device_keys}
         assert stored.bounds_of_each(of_each) == held.bounds_of_each(of_each)
         assert stored.taken_of_each(of_each) == held.taken_of_each(of_each)
 
@@ -164,11 +164,11 @@ def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenar
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert isinstance(stored.together, ReducedRun)
         hasty = replace(stored, together=replace(stored.together, rounds=1))
-        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
-        true, stated = held.runs(asked), hasty.runs(asked)
+        queries = [dict(zip(held.device_keys, what_ifs, strict=True)) for what_ifs in questions(held)]
+        true, stated = held.runs(queries), hasty.runs(queries)
     for of_true, of_stated in zip(true, stated, strict=True):
         assert of_stated.saved_ns - of_stated.open_ns <= of_true.saved_ns <= of_stated.saved_ns
-        assert all(of_stated.devices[place] >= saved_ns for place, saved_ns in of_true.devices.items())
+        assert all(of_stated.devices[device_key] >= saved_ns for device_key, saved_ns in of_true.devices.items())
     assert any(of_stated.open_ns for of_stated in stated)
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.cli import main
-from traceanalyzer.rules.evaluation import removals
-from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal, fill_bound
+from traceanalyzer.rules.evaluation import interventions
+from traceanalyzer.rules.evaluation.interventions import DeviceBound, Intervention, fill_bound
 from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
 from traceanalyzer.schema import TableSchema, rule_tables
 
@@ -28,16 +28,16 @@ WINDOW = {
     "launch_link_share": 1.0,
     "mode": "training",
 }
-DEVICE = DeviceBound(WINDOW, Removal(savings={7: 30}), bound_ns=100, run_ns=50)
+DEVICE = DeviceBound(WINDOW, Intervention(savings={7: 30}), bound_ns=100, run_ns=50)
 
 
-def test_the_key_of_a_removal_of_many_savings_is_small_and_knows_them_in_any_order() -> None:
+def test_the_key_of_an_intervention_of_many_savings_is_small_and_knows_them_in_any_order() -> None:
     savings = {op_id: op_id % 7 for op_id in range(10_000)}
-    key = Removal(savings=savings).key
+    key = Intervention(savings=savings).key
     assert len(pickle.dumps(key)) < 1_000
-    assert Removal(savings=dict(reversed(savings.items()))).key == key
+    assert Intervention(savings=dict(reversed(savings.items()))).key == key
     others = [{}, savings | {5: 6}, {op_id: saving for op_id, saving in savings.items() if op_id}]
-    assert len({key, *(Removal(savings=other).key for other in others)}) == 4
+    assert len({key, *(Intervention(savings=other).key for other in others)}) == 4
 
 
 _SAVINGS = st.dictionaries(st.integers(0, 12), st.integers(0, 5))
@@ -45,9 +45,9 @@ _SAVINGS = st.dictionaries(st.integers(0, 12), st.integers(0, 5))
 
 @given(_SAVINGS, _SAVINGS)
 def test_savings_are_joined_and_left_out_op_by_op(first: dict[int, int], second: dict[int, int]) -> None:
-    joined = Removal(savings=first).joined(Removal(savings=second)).savings
+    joined = Intervention(savings=first).joined(Intervention(savings=second)).savings
     assert dict(joined) == {op: max(first.get(op, 0), second.get(op, 0)) for op in first | second}
-    rest = Removal(savings=first).without(Removal(savings=second)).savings
+    rest = Intervention(savings=first).without(Intervention(savings=second)).savings
     assert dict(rest) == {op: ns for op, ns in first.items() if op not in second}
     assert all(joined[op] >= ns and (op in rest) == (op not in second) for op, ns in first.items())
 
@@ -58,7 +58,7 @@ def test_a_row_has_the_columns_that_the_file_documents() -> None:
 
 def test_the_table_is_filled_by_the_names_of_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     turned = TableSchema(BOUND.name, BOUND.comment, BOUND.columns[::-1], BOUND.sql)
-    monkeypatch.setattr(removals, "rule_tables", lambda: {"bound": turned})
+    monkeypatch.setattr(interventions, "rule_tables", lambda: {"bound": turned})
     con = duckdb.connect()
     con.execute(BOUND.sql)
     rule = rule_called("dataloader-bound", load_rules())

@@ -25,9 +25,9 @@ def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
 def questions(bounds: Bounds) -> list[dict[tuple[int, int], WhatIf]]:
     """Return one what-if for each cause of each device: that cause removed there alone."""
     return [
-        {place: WhatIf(frozenset({cause}))}
-        for place in bounds.places
-        for cause in sorted(bounds.causes(*place) | {"dev.straggler_wait"})
+        {device_key: WhatIf(frozenset({cause}))}
+        for device_key in bounds.device_keys
+        for cause in sorted(bounds.causes(*device_key) | {"dev.straggler_wait"})
     ]
 
 
@@ -35,10 +35,10 @@ def check_limits(bounds: Bounds) -> None:
     """Check that nothing moves where nothing changes, and that one rank alone saves no more than its limit."""
     for device in bounds.devices.values():
         assert not replay_alone(device.scan.events, device.scan.changes(WhatIf())).any()
-    asked = questions(bounds)
-    for what_ifs, answer in zip(asked, bounds.runs(asked), strict=True):
-        (place,) = what_ifs
-        assert answer.saved_ns <= bounds.most_alone_ns(place)
+    queries = questions(bounds)
+    for what_ifs, answer in zip(queries, bounds.runs(queries), strict=True):
+        (device_key,) = what_ifs
+        assert answer.saved_ns <= bounds.most_alone_ns(device_key)
 
 
 @pytest.mark.long
@@ -67,4 +67,4 @@ def test_the_limit_of_one_rank_alone_holds_in_every_job(name: str) -> None:
 @pytest.mark.check
 def test_ranks_that_never_come_last_alone_are_known_to_save_the_run_nothing() -> None:
     bounds = bounds_of({**wide_job(8, late=5, collectives=4), "steps": 3})
-    assert [place for place in bounds.places if bounds.most_alone_ns(place)] == [(5, 0)]
+    assert [device_key for device_key in bounds.device_keys if bounds.most_alone_ns(device_key)] == [(5, 0)]

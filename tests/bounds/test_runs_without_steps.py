@@ -73,10 +73,10 @@ def test_a_fix_saves_of_the_run_what_running_it_without_the_cause_saves(
 def test_one_rank_alone_saves_no_more_than_its_limit(ranks: int) -> None:
     for con in job(ranks, program(5, 2_500), faults=SLOW):
         bounds = Bounds.load(con)
-        asked = [
-            {place: WhatIf(frozenset({cause}))}
-            for place in bounds.places
-            for cause in sorted(bounds.causes(*place) | {"dev.straggler_wait"})
+        queries = [
+            {device_key: WhatIf(frozenset({cause}))}
+            for device_key in bounds.device_keys
+            for cause in sorted(bounds.causes(*device_key) | {"dev.straggler_wait"})
         ]
-        for (place,), answer in zip(asked, bounds.runs(asked), strict=True):
-            assert 0 <= answer.saved_ns <= bounds.most_alone_ns(place)
+        for (device_key,), answer in zip(queries, bounds.runs(queries), strict=True):
+            assert 0 <= answer.saved_ns <= bounds.most_alone_ns(device_key)

@@ -223,8 +223,8 @@ def test_questions_that_make_no_sense_say_what_would(
 
 @pytest.mark.check
 def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--remove", "host.dataloader", "--remove", "host.sync", "--faster", "gemm=2x"]
-    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
+    queries = ["--remove", "host.dataloader", "--remove", "host.sync", "--faster", "gemm=2x"]
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *queries]) == 0
     screen = capsys.readouterr().out
     assert "what if host.dataloader and host.sync cost nothing, gemm kernels ran 2x as fast?" in screen
     assert "46.70 ms  12.40 ms      −73.4 %     3.76×" in screen
@@ -233,8 +233,8 @@ def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.check
 def test_json_holds_the_same_answer(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--remove", "host.dataloader", "--format", "json"]
-    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
+    queries = ["--remove", "host.dataloader", "--format", "json"]
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *queries]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema_version"] == 1
     (device,) = document["devices"]

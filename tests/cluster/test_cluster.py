@@ -50,7 +50,7 @@ def in_threads(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def cluster() -> Iterator[Executor]:
     needed("distributed")
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     with DaskExecutor(parse_cluster("local:2")) as executor:
         executor.submit(abs, 1).result()  # it starts with its first task, and a test may be the first
@@ -117,7 +117,7 @@ def test_a_file_that_ends_the_only_worker_takes_no_file_along_that_waits_behind_
     import dask
 
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     for point in POINTS:
         (tmp_path / point).touch()

@@ -67,7 +67,7 @@ def test_two_workers_that_read_from_a_bucket_behind_faults_give_the_diagnosis_of
 ) -> None:
     needed("distributed")
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     with open_run(run, store=tmp_path / "here") as opened:
         here = document(opened.diagnose())

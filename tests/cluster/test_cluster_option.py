@@ -11,7 +11,7 @@ from trace_event_tables import two_ranks
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.planning import parse_cluster
+from traceanalyzer.pipeline.planning import parse_cluster
 from traceanalyzer.run import open_run
 
 

@@ -15,7 +15,7 @@ from trace_event_tables import two_ranks
 
 from traceanalyzer.cluster import dask_executor
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.planning import parse_cluster
+from traceanalyzer.pipeline.planning import parse_cluster
 from traceanalyzer.run import open_run
 
 # More than a worker that does nothing takes, and far less than what the greedy one does.

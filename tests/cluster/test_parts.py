@@ -11,7 +11,7 @@ from workloads.wide_jobs import wide_job
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import attributing, ingesting
+from traceanalyzer.pipeline import attributing, ingesting
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
 

@@ -19,7 +19,7 @@ from workloads.wide_jobs import wide_job
 
 from traceanalyzer.attribution.replay.all_ranks import ReducedRun
 from traceanalyzer.attribution.replay.bounds import HELD_DEVICES, Bounds
-from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
+from traceanalyzer.attribution.replay.device_bounds import RankScans, ScanQuery
 from traceanalyzer.attribution.replay.scan import WhatIf
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
@@ -37,7 +37,7 @@ from traceanalyzer.cli import main
 main(sys.argv[2:])
 """
 SCAN = "traceanalyzer.attribution.replay.all_ranks:ReducedRun.shifts"
-SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
+SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_detail_ranks"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def from_cluster(run: Path) -> dict[str, Any]:
     """The diagnosis of a run that two worker processes read and attributed."""
     needed("distributed")
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     with DaskExecutor(parse_cluster("local:2")) as executor:
         return diagnosed(run, executor)
@@ -103,11 +103,11 @@ def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
         together = Bounds.load(opened.connection, opened.scans_of()).together
         assert isinstance(together, ReducedRun)
         what_ifs = [WhatIf(frozenset({"host.dataloader"})), WhatIf(frozenset({"dev.comm_transfer"}))]
-        asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.sync_points.positions)]
-        shifts = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]
+        queries = [ScanQuery(at, what_ifs, positions) for at, positions in enumerate(together.sync_points.positions)]
+        shifts = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in queries]
         here = RankScans(together.scans.scan_of, together.scans.window_of)
-        found = list(here.whole_savings(asked, shifts))
-        assert list(together.scans.whole_savings(asked, shifts)) == found
+        found = list(here.whole_savings(queries, shifts))
+        assert list(together.scans.whole_savings(queries, shifts)) == found
     assert all(of_first > 0 for of_first, _ in found)
 
 

@@ -21,9 +21,15 @@ RETIRED = {
     "leads_in": "runs_in",
     "lead_scan": "replay",
     "loader_takes": "batch fetches",
+    "choose_opened": "choose_detail_ranks",
+    "opened_ranks": "detail_ranks",
+    "find_removals": "find_interventions",
+    "removals": "interventions",
+    "runplaces": "RunScopes",
+    "scenarios_of": "lanes_of",
 }
 # Names of variables that say nothing of what they hold.
-_NAMES = re.compile(r"^\s*(?:for |\w+, )*(?:told|mine|theirs|stuff)\b(?:, \w+)*(?: =| in |:)", re.MULTILINE)
+_NAMES = re.compile(r"^\s*(?:for |\w+, )*(?:asked|told|mine|theirs|stuff)\b(?:, \w+)*(?: =| in |:)", re.MULTILINE)
 _WORD = re.compile(rf"(?i)\b(?:{'|'.join(RETIRED)})\b")
 
 

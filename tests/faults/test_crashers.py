@@ -9,7 +9,7 @@ import pytest
 from fuzz.__main__ import seeds
 from fuzz.trying import fault_of
 
-from traceanalyzer.opening.finding import STORE_NAME
+from traceanalyzer.pipeline.finding import STORE_NAME
 
 CRASHERS = sorted(
     path for path in (Path(__file__).parents[1] / "crashers").glob("*") if path.suffix in (".json", ".sqlite")

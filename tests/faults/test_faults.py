@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from trace_event_tables import events, slice_text
 
-from traceanalyzer.opening.finding import STORE_NAME
+from traceanalyzer.pipeline.finding import STORE_NAME
 
 # Runs a command again and again, each time in a process of its own, in which the n-th opening for writing, making or
 # renaming of a file fails as on a full disk; after each, it runs soundly. A line for each: exit codes and texts.
@@ -153,7 +153,7 @@ def left_in(folder: Path) -> list[str]:
 
 PHASES = {
     "reading": ("traceanalyzer.ingest.trace_events.stream", "inflated_up_to_damage", "time.sleep(600)"),
-    "ingesting": ("traceanalyzer.opening.ingesting", "_ingest", SPIN),
+    "ingesting": ("traceanalyzer.pipeline.ingesting", "_ingest", SPIN),
     "linking": ("traceanalyzer.ingest.trace_events.assemble", "sql", QUERY),
     "attributing": ("traceanalyzer.query.engine", "compute_derived", SPIN),
     "in DuckDB": ("traceanalyzer.query.engine", "compute_derived", QUERY),

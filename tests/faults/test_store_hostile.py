@@ -19,7 +19,7 @@ from trace_event_tables import events, slice_text
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.finding import STORE_NAME, locate_store
+from traceanalyzer.pipeline.finding import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import held

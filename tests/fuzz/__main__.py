@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fuzz.mutating import mutate_json, mutate_sqlite, small_json, small_sqlite
 from fuzz.trying import fault_of
-from traceanalyzer.opening.finding import STORE_NAME
+from traceanalyzer.pipeline.finding import STORE_NAME
 
 ROOT = Path(__file__).parents[2]
 CRASHERS = ROOT / "tests" / "crashers"

@@ -23,7 +23,7 @@ from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Sectio
 from traceanalyzer.report.charts.ledger_charts import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.document import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
-from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, scenarios_of
+from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.ledger import note_of, slowest_steps
 from traceanalyzer.report.html.sections.ranks import alike_words
@@ -197,7 +197,7 @@ def test_a_wait_for_the_allocator_is_shown_with_the_memory_in_use(tmp_path: Path
         with engine.connect(run.traces, run.derived, readers=queries()) as connection:
             source = PageSource(run.diagnose(), judge(run.diagnose()), connection, Limits(), Names(100))
             window = ExcerptWindow(first_ns, last_ns, last_ns, last_ns)
-            lanes = scenarios_of(source, ExcerptPlace(trace_id, 0, first_ns, last_ns), window, 100)
+            lanes = lanes_of(source, ExcerptPlace(trace_id, 0, first_ns, last_ns), window, 100)
     (lane,) = [lane for lane in lanes if lane.label == "Memory in use"]
     first, second = lane.line[::2]
     assert second - first == 9_950_000 and lane.line[1::2] == (2**20, 3 * 2**20) and lane.note == "at most 3.0 MiB"

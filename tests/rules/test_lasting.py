@@ -8,7 +8,7 @@ from faultbench.planted import Fault
 from faultbench.uncommon import UNCOMMON
 
 from traceanalyzer.rules.evaluation import verdicts
-from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal
+from traceanalyzer.rules.evaluation.interventions import DeviceBound, Intervention
 from traceanalyzer.rules.rule_file.sql_text import CHANGING, lasting_conditions
 
 SELECT = "SELECT bound.*, waits.count FROM bound JOIN waits USING (trace_id)"
@@ -51,8 +51,8 @@ def test_the_columns_that_change_are_those_of_bounds_that_differ() -> None:
         "worst_ns": 7,
         "worst_step": 1,
     }
-    before = DeviceBound(window, Removal(), 10, run_ns=5, longest_ns=200).row({})
-    after = DeviceBound(window, Removal(), 20, after_fixes=True, run_ns=6, longest_ns=200).row(claims)
+    before = DeviceBound(window, Intervention(), 10, run_ns=5, longest_ns=200).row({})
+    after = DeviceBound(window, Intervention(), 20, after_fixes=True, run_ns=6, longest_ns=200).row(claims)
     assert sorted(name for name in after if before[name] != after[name]) == sorted(CHANGING)
 
 

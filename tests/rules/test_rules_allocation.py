@@ -10,16 +10,16 @@ from fixture_runs import open_fixture
 from msgspec import structs
 
 from traceanalyzer.rules.diagnosis import planning
-from traceanalyzer.rules.evaluation.places import Place, read_places
-from traceanalyzer.rules.evaluation.removals import Device, Removal
-from traceanalyzer.rules.evaluation.run_savings import Removals, selected_over_all
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention
+from traceanalyzer.rules.evaluation.run_savings import Interventions, selected_over_all
+from traceanalyzer.rules.evaluation.scopes import Scope, read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, order_fixes
 from traceanalyzer.rules.rule_file.model import Claims, Rule
 from traceanalyzer.rules.rule_set.loading import load_rules
 
 PATTERN = next(rule for rule in load_rules() if rule.id == "dataloader-bound")
-PLACE = Place("test", 0)
+PLACE = Scope("test", 0)
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Savings:
 
     groups: Mapping[frozenset[str], int]
 
-    def saved_ns(self, place: Device, removal: Removal) -> int:
-        return sum(worth for group, worth in self.groups.items() if group & removal.causes)
+    def saved_ns(self, scope: Device, intervention: Intervention) -> int:
+        return sum(worth for group, worth in self.groups.items() if group & intervention.causes)
 
-    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
+    def prepare(self, asked: Mapping[Device, Iterable[Intervention]]) -> None:
         return None
 
     def abstains(self, trace_id: int, device: int) -> str | None:
@@ -45,7 +45,9 @@ def rule_for(name: str, *causes: str, refines: tuple[str, ...] = (), effort: str
 
 def fired(rule: Rule, bound_ns: int) -> Verdict:
     row = {"bound_ns": bound_ns, "bound_share": bound_ns / 1000}
-    return Verdict(rule, PLACE, "fired", row=row, fix_order=(0,), removals={(0, 0): Removal(frozenset(rule.removes))})
+    return Verdict(
+        rule, PLACE, "fired", row=row, fix_order=(0,), interventions={(0, 0): Intervention(frozenset(rule.removes))}
+    )
 
 
 def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
@@ -59,8 +61,8 @@ def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
     ]
     con = open_fixture(None, {"ledger_rows": rows, "windows": [{"window_ns": 635}]})
     values = {verdict.rule.id: verdict.rule.values() for verdict in verdicts}
-    shares = planning.total_owned(planning.share_out(con, read_places(con), verdicts, values))
-    return {rule: ns for (rule, _), ns in shares.items()}, dict(planning.unexplained(con, read_places(con)))
+    shares = planning.total_owned(planning.share_out(con, read_scopes(con), verdicts, values))
+    return {rule: ns for (rule, _), ns in shares.items()}, dict(planning.unexplained(con, read_scopes(con)))
 
 
 @pytest.mark.check
@@ -147,7 +149,7 @@ def test_of_equal_fixes_for_the_same_time_the_first_by_id_goes_first() -> None:
 def test_fixes_that_are_worth_more_together_are_told_as_a_pair() -> None:
     causes = frozenset({"host.sync"}), frozenset({"host.gc"})
 
-    def worth(fix: Removals) -> int:
+    def worth(fix: Interventions) -> int:
         removed = fix[0, 0].causes
         return 900 if removed >= causes[0] | causes[1] else 100 * len(removed)
 
@@ -160,7 +162,7 @@ def test_fixes_that_are_worth_more_together_are_told_as_a_pair() -> None:
 
 
 def test_a_fix_that_costs_goes_last_and_is_told_with_what_it_costs() -> None:
-    def worth(fix: Removals) -> int:
+    def worth(fix: Interventions) -> int:
         removed = fix[0, 0].causes
         copies = 0 if "dev.h2d" not in removed else 50 if len(removed) == 1 else -10
         return 300 * ("host.sync" in removed) + 100 * ("host.gc" in removed) + copies
@@ -188,7 +190,7 @@ def test_severity_follows_what_can_be_saved(share: float, severity: str) -> None
 
 def test_a_rule_that_selects_no_steps_has_the_sums_of_all_recordings() -> None:
     con = open_fixture(None, {"windows": [{"window_ns": 100, "step_count": 2}]})
-    run = read_places(con)
+    run = read_scopes(con)
     sums = dict.fromkeys(("bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count"), 60)
     pooled = {"window_ns": 300, "step_count": 6, **sums}
     rule = replace(PATTERN, select="SELECT trace, device, window_ns FROM bound")

@@ -365,7 +365,7 @@ def test_an_explanation_of_a_rule_about_the_run_stands_once() -> None:
     job = {"ranks": 2, "steps": 8, "kernels": 40, "comm_us": 400, "comm_blocking": True}
     rule = rule_called("rank-compute-imbalance", load_rules())
     (found,) = explain(open_fixture(job, {}), rule, rule.values())
-    assert (found.verdict.place.trace, found.verdict.state) == (None, "clear")
+    assert (found.verdict.scope.trace, found.verdict.state) == (None, "clear")
     assert [name for name, there, _ in found.requirements if not there] == []
     assert found.when[0].values["bound_share"] < 0.04
 

@@ -31,9 +31,9 @@ from traceanalyzer.report.json import document
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
-from traceanalyzer.rules.evaluation.places import Place
-from traceanalyzer.rules.evaluation.removals import Removal
+from traceanalyzer.rules.evaluation.interventions import Intervention
 from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.evaluation.scopes import Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, Ordered, fixes_of
 from traceanalyzer.rules.rule_file.model import Rule
@@ -345,13 +345,18 @@ def test_what_recording_stacks_takes_is_no_limit_behind_another_one() -> None:
 def test_an_alternative_shortens_no_operation_that_the_fix_before_it_shortens() -> None:
     device = (0, 0)
     first, second = (
-        Ordered(Candidate((Verdict(RULES[0], Place(), "fired", removals={device: removal}),), 0), 1, 0, status=status)
-        for removal, status in (
-            (Removal(savings={1: 10}), "primary"),
-            (Removal(frozenset({"host.sync"}), {1: 30, 2: 5}), "alternative"),
+        Ordered(
+            Candidate((Verdict(RULES[0], Scope(), "fired", interventions={device: intervention}),), 0),
+            1,
+            0,
+            status=status,
+        )
+        for intervention, status in (
+            (Intervention(savings={1: 10}), "primary"),
+            (Intervention(frozenset({"host.sync"}), {1: 30, 2: 5}), "alternative"),
         )
     )
-    assert fixes_of([first, second]) == {device: Removal(frozenset({"host.sync"}), {1: 10, 2: 5})}
+    assert fixes_of([first, second]) == {device: Intervention(frozenset({"host.sync"}), {1: 10, 2: 5})}
 
 
 @pytest.mark.check
@@ -481,7 +486,7 @@ def test_the_resnet_of_2021_is_bound_by_its_loader_and_leaves_tensor_cores_unuse
 
 def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     rule = next(rule for rule in RULES if rule.id == "sync-in-step")
-    verdict = Verdict(rule, Place("t", 0), "fired", row={"bound_ns": 2, "bound_share": 0.02, "noise_share": 0.03})
+    verdict = Verdict(rule, Scope("t", 0), "fired", row={"bound_ns": 2, "bound_share": 0.02, "noise_share": 0.03})
     quiet = structs.replace(verdict, row={**verdict.row, "noise_share": 0.01})
     assert (clear_if_little(verdict, 0.01).state, clear_if_little(verdict, 0.01).reason) == (
         "clear",

@@ -16,9 +16,9 @@ from traceanalyzer.report.json import document
 from traceanalyzer.rules.diagnosis.diagnosing import diagnose
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import lower_confidence
-from traceanalyzer.rules.evaluation.places import Place
-from traceanalyzer.rules.evaluation.removals import Removal
+from traceanalyzer.rules.evaluation.interventions import Intervention
 from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.evaluation.scopes import Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import ABSTAINED, Rule, RuleFilesError
 from traceanalyzer.rules.rule_set.loading import load_rules
@@ -146,12 +146,12 @@ def test_lint_tells_what_an_explanation_cannot_be(tmp_path: Path, old: str, new:
 def test_an_explanation_that_names_an_operation_is_told_under_what_is_about_it(why: Rule) -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     found = [
-        Verdict(loader, Place(trace, 0), "fired", removals={(0, 0): Removal(savings={op_id: 5})})
+        Verdict(loader, Scope(trace, 0), "fired", interventions={(0, 0): Intervention(savings={op_id: 5})})
         for trace, op_id in (("a", 7), ("b", 8))
     ]
-    everywhere, of_one = (Verdict(why, Place(), "fired", row=row) for row in ({}, {"op_id": 8}))
+    everywhere, of_one = (Verdict(why, Scope(), "fired", row=row) for row in ({}, {"op_id": 8}))
     assert len(attach_explanations([why], found, found, lambda rule: [everywhere]).under) == 2
-    assert list(attach_explanations([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Place("b", 0))]
+    assert list(attach_explanations([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Scope("b", 0))]
 
 
 @pytest.mark.check
@@ -167,10 +167,10 @@ def test_what_explains_two_findings_is_printed_once(why: Rule) -> None:
 
 def test_where_nobody_could_look_the_reason_is_the_same_in_any_order_of_traces(why: Rule) -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
-    verdicts = [Verdict(loader, Place(trace, 0), ABSTAINED, "no-steps") for trace in ("rank1", "rank0")]
+    verdicts = [Verdict(loader, Scope(trace, 0), ABSTAINED, "no-steps") for trace in ("rank1", "rank0")]
     first, second = (attach_explanations([why], told, [], lambda rule: []) for told in (verdicts, verdicts[::-1]))
     assert first == second
-    assert [(told.state, told.place) for told in first.verdicts] == [(ABSTAINED, Place())]
+    assert [(told.state, told.scope) for told in first.verdicts] == [(ABSTAINED, Scope())]
 
 
 def test_a_finding_is_as_sure_as_its_own_trace_allows_and_one_about_the_run_as_all_traces_do() -> None:
@@ -178,14 +178,14 @@ def test_a_finding_is_as_sure_as_its_own_trace_allows_and_one_about_the_run_as_a
     of_device, warning, why = by_id["dataloader-bound"], by_id["tq-too-few-steps"], by_id["interpreter-lock"]
     of_run = next(rule for rule in RULES if rule.scope == "run" and rule.kind == "finding")
     quality = [
-        Verdict(warning, Place("rank0"), "fired", severity="warning"),
-        Verdict(warning, Place("rank1"), "clear", severity="blocker"),
-        Verdict(warning, Place("rank2"), "fired", severity="blocker"),
+        Verdict(warning, Scope("rank0"), "fired", severity="warning"),
+        Verdict(warning, Scope("rank1"), "clear", severity="blocker"),
+        Verdict(warning, Scope("rank2"), "fired", severity="blocker"),
     ]
     verdicts = [
-        *(Verdict(of_device, Place(f"rank{rank}", 0), "fired") for rank in range(3)),
-        Verdict(of_run, Place(), "fired"),
-        Verdict(why, Place("rank2", 0), "fired"),
+        *(Verdict(of_device, Scope(f"rank{rank}", 0), "fired") for rank in range(3)),
+        Verdict(of_run, Scope(), "fired"),
+        Verdict(why, Scope("rank2", 0), "fired"),
     ]
     lowered = lower_confidence(verdicts, quality)
     assert [verdict.confidence.level for verdict in lowered] == ["medium", "high", "low", "low", "high"]

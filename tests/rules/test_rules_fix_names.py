@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.sandbox import readers
+from traceanalyzer.rules.evaluation.scopes import read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Question, evaluate
 from traceanalyzer.rules.rule_file.document import read_document
 from traceanalyzer.rules.rule_file.model import Mistake, RuleFix, with_trace_names
@@ -113,6 +113,6 @@ def test_a_fix_whose_condition_does_not_hold_is_not_shown(conditions: list[str |
     with rule_workspace(
         None, {"bound": [{"bound_share": 0.5, "bound_ns": 5, "window_ns": 10}]}, readers=readers([rule])
     ) as con:
-        run = read_places(con, with_capabilities=False)
+        run = read_scopes(con, with_capabilities=False)
         (verdict,) = evaluate(con, rule, run, rule.values(), Question(None, assume_requirements=True))
     assert (verdict.state, verdict.fix_order) == ("fired", order)

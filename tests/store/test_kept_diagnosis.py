@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Outcome
-from traceanalyzer.opening.deriving import keep_diagnosis, kept_diagnosis
+from traceanalyzer.pipeline.deriving import keep_diagnosis, kept_diagnosis
 from traceanalyzer.rules.diagnosis import diagnosing
 from traceanalyzer.run import Run, open_run
 from traceanalyzer.settings.settings import NO_SETTINGS, read_settings

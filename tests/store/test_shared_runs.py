@@ -98,7 +98,7 @@ def test_workers_on_other_machines_give_the_same_diagnosis(
 ) -> None:
     needed("distributed")
     from traceanalyzer.cluster.dask_executor import DaskExecutor
-    from traceanalyzer.opening.planning import parse_cluster
+    from traceanalyzer.pipeline.planning import parse_cluster
 
     workers = machine("workers")
     with DaskExecutor(parse_cluster("local:2")) as executor:

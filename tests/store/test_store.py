@@ -21,10 +21,10 @@ from trace_event_tables import events, slice_text
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.commands.comparing import load_summaries
-from traceanalyzer.commands.opening import RunOptions
+from traceanalyzer.commands.run_options import RunOptions
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import RunRequest
-from traceanalyzer.opening.finding import STORE_NAME, locate_store
+from traceanalyzer.pipeline import RunRequest
+from traceanalyzer.pipeline.finding import STORE_NAME, locate_store
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.owner import MARK_NAME, PARTS
 from traceanalyzer.store.store import Store

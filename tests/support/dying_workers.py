@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.ingest.trace_events.assemble import Assembler
-from traceanalyzer.opening import attributing
-from traceanalyzer.opening.ingesting import IngestTask
+from traceanalyzer.pipeline import attributing
+from traceanalyzer.pipeline.ingesting import IngestTask
 from traceanalyzer.store.store import Store
 
 POINTS = {"traces-within", "traces-before", "traces-after", "ranks-within", "ranks-before", "ranks-after"}

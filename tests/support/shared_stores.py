@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from object_servers import bucket_content
 
-from traceanalyzer.opening import attributing, ingesting
+from traceanalyzer.pipeline import attributing, ingesting
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 

@@ -14,8 +14,8 @@ from trace_event_tables import slice_text
 
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.trace_events import TraceEventIngester, ingest_together
-from traceanalyzer.opening.finding import locate_store
-from traceanalyzer.opening.ingesting import Ingested, ingest_each
+from traceanalyzer.pipeline.finding import locate_store
+from traceanalyzer.pipeline.ingesting import Ingested, ingest_each
 
 CALL = slice_text("cudaLaunchKernel", cat='"cuda_runtime"', ts=5, dur=2, args='{"correlation": 7, "External id": 1}')
 KERNEL = slice_text("k", cat='"kernel"', pid=0, tid=7, ts=9, dur=3, args='{"device": 0, "stream": 7, "correlation": 7}')

@@ -173,13 +173,13 @@ def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:
     _check(con, "rank", rank, "SELECT DISTINCT rank FROM canonical.traces WHERE rank IS NOT NULL ORDER BY rank")
 
 
-def _check(con: duckdb.DuckDBPyConnection, kind: str, asked: int | None, query: str) -> None:
-    if asked is None:
+def _check(con: duckdb.DuckDBPyConnection, kind: str, given: int | None, query: str) -> None:
+    if given is None:
         return
     known = [number for (number,) in con.execute(query).fetchall()]
-    if asked not in known:
+    if given not in known:
         hint = f"{kind}s here: {ranges(known)}" if known else f"the traces name no {kind}s"
-        raise TraceAnalyzerError(f"the run has no {kind} {asked}", f"--{kind}", hint)
+        raise TraceAnalyzerError(f"the run has no {kind} {given}", f"--{kind}", hint)
 
 
 def _plain(value: Any) -> Any:

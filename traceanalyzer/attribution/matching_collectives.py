@@ -30,7 +30,7 @@ CLOCK_ERROR_NS = 5_000
 LEAST_TRIMMED = 4
 TRIMMED_PART = 10
 
-Place = tuple[int, int]  # trace_id, device
+DeviceKey = tuple[int, int]  # trace_id, device
 Direction = tuple[int, int]  # rank that sends, rank that receives
 Signature = tuple[str, str | None, int | None, int | None]  # what it is, element type, elements in and out
 
@@ -38,7 +38,7 @@ Signature = tuple[str, str | None, int | None, int | None]  # what it is, elemen
 class Call(Struct, frozen=True):
     """One rank's part in a collective or a message."""
 
-    place: Place
+    device_key: DeviceKey
     op_id: int
     start: int
     dur: int
@@ -49,14 +49,14 @@ class Call(Struct, frozen=True):
     kernel: str = ""
 
 
-def in_order(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
+def in_order(calls: Mapping[DeviceKey, list[Call]]) -> list[list[Call]]:
     """Match the n-th calls of ranks, after shifting each rank to fit the rank with the most calls."""
-    places = sorted(calls, key=lambda place: (-len(calls[place]), place))
-    first = calls[places[0]]
+    device_keys = sorted(calls, key=lambda device_key: (-len(calls[device_key]), device_key))
+    first = calls[device_keys[0]]
     by_position: dict[int, list[Call]] = {at: [call] for at, call in enumerate(first)}
     alone: list[list[Call]] = []
-    for place in places[1:]:
-        own = calls[place]
+    for device_key in device_keys[1:]:
+        own = calls[device_key]
         shift = _best_shift(first, own)
         for at, call in enumerate(own):
             if shift is not None and at + shift in by_position:
@@ -190,13 +190,13 @@ def pair_messages(calls: Sequence[Call]) -> list[list[Call]]:
 
     For several partners, durations alone do not show when each pair finished.
     """
-    ends: dict[Direction, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
+    ends: dict[Direction, dict[DeviceKey, list[Call]]] = defaultdict(lambda: defaultdict(list))
     for call in calls:
         for direction in call.directions:
-            ends[direction][call.place].append(call)
+            ends[direction][call.device_key].append(call)
     tied: dict[Call, set[Call]] = defaultdict(set)
-    for of_places in ends.values():
-        for pair in in_order(of_places) if len(of_places) == ENDS else ():
+    for of_devices in ends.values():
+        for pair in in_order(of_devices) if len(of_devices) == ENDS else ():
             if len(pair) == ENDS:
                 tied[pair[0]].add(pair[1])
                 tied[pair[1]].add(pair[0])
@@ -206,7 +206,7 @@ def pair_messages(calls: Sequence[Call]) -> list[list[Call]]:
         other = next(iter(others), None)
         if other is None or len(others) > 1 or tied[other] != {call} or set(other.directions) != set(call.directions):
             pairs.append([call])
-        elif (call.place, call.op_id) < (other.place, other.op_id):
+        elif (call.device_key, call.op_id) < (other.device_key, other.op_id):
             pairs.append([call, other])
     return pairs
 
@@ -247,7 +247,7 @@ class Member(Struct, frozen=True):
     """One rank's part in a matched collective."""
 
     match_id: int
-    place: Place
+    device_key: DeviceKey
     op_id: int
     group: str
     present_count: int
@@ -269,7 +269,7 @@ class CommWaits(Struct, frozen=True):
 
 def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     """Return every communication kernel of a run as a member of its collective, ordered by collective."""
-    groups: dict[_Group, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[_Group, dict[DeviceKey, list[Call]]] = defaultdict(lambda: defaultdict(list))
     messages: dict[_Group, list[Call]] = defaultdict(list)
     peers = load_peers(con)
     sessions = dict(
@@ -295,7 +295,7 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
         else:
             kernel = intern(_written(name or "").partition("(")[0])
             call = Call((trace_id, device), op_id, start, dur, signature, seq, kernel=kernel)
-            groups[key][call.place].append(call)
+            groups[key][call.device_key].append(call)
     _join_nameless(groups, sizes)
     matched: list[Member] = []
     match_count = 0
@@ -313,7 +313,7 @@ def _written(name: str) -> str:
     return name.lower().replace("_", "").replace(" ", "")
 
 
-def _join_nameless(groups: dict[_Group, dict[Place, list[Call]]], sizes: Mapping[_Group, int | None]) -> None:
+def _join_nameless(groups: dict[_Group, dict[DeviceKey, list[Call]]], sizes: Mapping[_Group, int | None]) -> None:
     """Put calls whose recorder names no group into the only group that other recorders name, if its ranks lack there.
 
     The names of kernels are what two recorders have alike.
@@ -326,8 +326,10 @@ def _join_nameless(groups: dict[_Group, dict[Place, list[Call]]], sizes: Mapping
             continue
         del groups[key]
         groups[named] = {
-            place: [structs.replace(call, signature=(call.kernel, None, None, None), sequence=None) for call in calls]
-            for place, calls in (*others.items(), *own.items())
+            device_key: [
+                structs.replace(call, signature=(call.kernel, None, None, None), sequence=None) for call in calls
+            ]
+            for device_key, calls in (*others.items(), *own.items())
         }
 
 
@@ -340,23 +342,23 @@ def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, Se
     return groups
 
 
-def waits_of(members: Sequence[Member]) -> dict[Place, CommWaits]:
+def waits_of(members: Sequence[Member]) -> dict[DeviceKey, CommWaits]:
     """Return the waits of each device in collectives that synchronise and have all their ranks in the run."""
-    by_place: dict[Place, list[Member]] = defaultdict(list)
+    by_device_key: dict[DeviceKey, list[Member]] = defaultdict(list)
     for member in members:
         if member.synchronises and member.wait_ns is not None:
-            by_place[member.place].append(member)
+            by_device_key[member.device_key].append(member)
     return {
-        place: CommWaits(
+        device_key: CommWaits(
             {member.op_id: member.match_id for member in own},
             {member.op_id: member.wait_ns or 0 for member in own},
             {member.op_id: member.last_rank for member in own},
         )
-        for place, own in by_place.items()
+        for device_key, own in by_device_key.items()
     }
 
 
-def _matches(calls: Mapping[Place, list[Call]], size: int | None) -> list[list[Call]]:
+def _matches(calls: Mapping[DeviceKey, list[Call]], size: int | None) -> list[list[Call]]:
     if len(calls) > 1 and (size is None or len(calls) <= size):
         if all(call.sequence is not None for own in calls.values() for call in own):
             return _by_sequence(calls)
@@ -364,7 +366,7 @@ def _matches(calls: Mapping[Place, list[Call]], size: int | None) -> list[list[C
     return [[call] for own in calls.values() for call in own]
 
 
-def _by_sequence(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
+def _by_sequence(calls: Mapping[DeviceKey, list[Call]]) -> list[list[Call]]:
     """Match calls with equal sequence numbers; repeated numbers of a rank are matched in their order."""
     by_number: dict[tuple[int, int], list[Call]] = defaultdict(list)
     for own in calls.values():
@@ -379,13 +381,13 @@ def _by_sequence(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
 def _members(
     match_id: int, group: str, match: Sequence[Call], size: int | None, ranks: Mapping[int, int | None]
 ) -> list[Member]:
-    last = min(match, key=lambda call: (call.dur, call.place))
+    last = min(match, key=lambda call: (call.dur, call.device_key))
     complete = len(match) > 1 and (size is None or len(match) == size)
     synchronises = last.sends or _SYNCHRONISING.search(last.signature[0]) is not None
     return [
         Member(
             match_id,
-            call.place,
+            call.device_key,
             call.op_id,
             group,
             len(match),
@@ -393,8 +395,8 @@ def _members(
             synchronises,
             last.dur if complete else None,
             call.dur - last.dur if complete else None,
-            last.place[0] if complete else None,
-            ranks[last.place[0]] if complete else None,
+            last.device_key[0] if complete else None,
+            ranks[last.device_key[0]] if complete else None,
         )
         for call in match
     ]

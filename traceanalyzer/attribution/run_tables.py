@@ -30,7 +30,7 @@ from traceanalyzer.attribution.columns import (
     optional,
 )
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.attribution.replay.device_bounds import Place
+from traceanalyzer.attribution.replay.device_bounds import DeviceKey
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
 from traceanalyzer.metrics import case_of
 
@@ -43,7 +43,7 @@ class _Arrival(Struct, frozen=True):
     """The end of a wait: the collective, and when its last member arrived."""
 
     match_id: int
-    place: Place
+    device_key: DeviceKey
     start: int
 
 
@@ -60,7 +60,7 @@ class _Rows(Struct, frozen=True):
 class _Pieces(Struct, frozen=True):
     """Rows of one device's ledger in time order; the first and last may be parts; NO_ROW: no row."""
 
-    place: Place
+    device_key: DeviceKey
     row: Ints
     start: Ints
     dur: Ints
@@ -76,19 +76,19 @@ def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table],
     if not windows:
         return pa.Table.from_batches([], schema)
     arrivals = _arrivals(con, of_devices["collective_members"])
-    rows: Mapping[Place, _Rows] | _StoredRows = (
+    rows: Mapping[DeviceKey, _Rows] | _StoredRows = (
         _rows_of_devices(of_devices["ledger_rows"], arrivals)
         if "ledger_rows" in of_devices
         else _StoredRows(con, arrivals)
     )
     slowest = max(windows, key=lambda window: (window["window_ns"], -window["trace_id"], -window["device"]))
-    place = (slowest["trace_id"], slowest["device"])
-    parts = list(_walk(rows, place, slowest["end_ns"], slowest["window_ns"]))[::-1]
+    device_key = (slowest["trace_id"], slowest["device"])
+    parts = list(_walk(rows, device_key, slowest["end_ns"], slowest["window_ns"]))[::-1]
     count = sum(len(part.row) for part in parts)
     columns: dict[str, Any] = {
         "position": np.arange(count),
-        "trace_id": _joined([np.full(len(part.row), part.place[0]) for part in parts]),
-        "device": _joined([np.full(len(part.row), part.place[1]) for part in parts]),
+        "trace_id": _joined([np.full(len(part.row), part.device_key[0]) for part in parts]),
+        "device": _joined([np.full(len(part.row), part.device_key[1]) for part in parts]),
         "row_id": optional(_joined([part.row for part in parts])),
         "start_ns": _joined([part.start for part in parts]),
         "dur_ns": _joined([part.dur for part in parts]),
@@ -114,36 +114,40 @@ class _StoredRows:
         self, con: duckdb.DuckDBPyConnection, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]
     ) -> None:
         self._con, self._arrivals = con, arrivals
-        self._kept: dict[Place, _Rows] = {}
+        self._kept: dict[DeviceKey, _Rows] = {}
 
-    def __getitem__(self, place: Place) -> _Rows:
-        if place not in self._kept:
+    def __getitem__(self, device_key: DeviceKey) -> _Rows:
+        if device_key not in self._kept:
             if len(self._kept) >= _KEPT_LEDGERS:
                 self._kept.pop(next(iter(self._kept)))
-            table = self._con.sql(_LEDGER, params={"trace_id": place[0], "device": place[1]}).to_arrow_table()
-            self._kept[place] = _rows_of_devices(table, self._arrivals)[place]
-        return self._kept[place]
+            table = self._con.sql(_LEDGER, params={"trace_id": device_key[0], "device": device_key[1]}).to_arrow_table()
+            self._kept[device_key] = _rows_of_devices(table, self._arrivals)[device_key]
+        return self._kept[device_key]
 
 
-def _walk(rows: Mapping[Place, _Rows] | _StoredRows, place: Place, until: int, left: int) -> Iterator[_Pieces]:
+def _walk(
+    rows: Mapping[DeviceKey, _Rows] | _StoredRows, device_key: DeviceKey, until: int, left: int
+) -> Iterator[_Pieces]:
     """Return the rows of each stretch of the path, the last stretch first, until they add up to `left`."""
     met: set[int] = set()
     while left > 0:
-        ledger = rows[place]
+        ledger = rows[device_key]
         arrival, since = _last_arrival(ledger, until, met)
-        part = _stretch(ledger, place, since, until, left)
+        part = _stretch(ledger, device_key, since, until, left)
         yield part
         left -= int(part.dur.sum())
         if arrival is None:
             if left > 0:
                 ahead = np.asarray([left])
-                yield _Pieces(place, np.asarray([NO_ROW]), min(since, until) - ahead, ahead, np.asarray([CODE[HEAD]]))
+                yield _Pieces(
+                    device_key, np.asarray([NO_ROW]), min(since, until) - ahead, ahead, np.asarray([CODE[HEAD]])
+                )
             return
         met.add(arrival.match_id)
-        place, until = arrival.place, arrival.start
+        device_key, until = arrival.device_key, arrival.start
 
 
-def _stretch(ledger: _Rows, place: Place, since: int, until: int, most: int) -> _Pieces:
+def _stretch(ledger: _Rows, device_key: DeviceKey, since: int, until: int, most: int) -> _Pieces:
     """Return the rows of [since, until), limited to the last `most` ns of them."""
     row = np.arange(np.searchsorted(ledger.end, since, side="right"), np.searchsorted(ledger.start, until))
     end = np.minimum(ledger.end[row], until)
@@ -152,7 +156,7 @@ def _stretch(ledger: _Rows, place: Place, since: int, until: int, most: int) -> 
     open_ns = most - (np.cumsum(dur[::-1])[::-1] - dur)
     dur = np.minimum(dur, open_ns)
     some = dur > 0
-    return _Pieces(place, row[some], (end - dur)[some], dur[some], ledger.bucket[row[some]])
+    return _Pieces(device_key, row[some], (end - dur)[some], dur[some], ledger.bucket[row[some]])
 
 
 def _last_arrival(ledger: _Rows, until: int, met: set[int]) -> tuple[_Arrival | None, int]:
@@ -181,7 +185,9 @@ def _arrivals(con: duckdb.DuckDBPyConnection, members: pa.Table) -> dict[tuple[i
     return by_op
 
 
-def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]) -> dict[Place, _Rows]:
+def _rows_of_devices(
+    table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]
+) -> dict[DeviceKey, _Rows]:
     trace, device = column(table, "trace_id"), column(table, "device")
     codes, names = codes_of(table["bucket"])
     start = column(table, "start_ns")
@@ -190,21 +196,21 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
     of_waits = [code for code, name in enumerate(names) if name in (STRAGGLER_WAIT, MESSAGE)]
     waiting = np.isin(codes, of_waits) & (blamed != NO_ROW)
     known_codes = np.asarray([CODE[str(name)] for name in names], np.int64)
-    by_place = {}
+    by_device_key = {}
     # The rows of a device are contiguous.
     first = np.flatnonzero((np.diff(trace, prepend=NO_ROW) != 0) | (np.diff(device, prepend=NO_ROW) != 0))
     for low, high in zip(first.tolist(), np.append(first, len(trace))[1:].tolist(), strict=True):
-        place, own = (int(trace[low]), int(device[low])), np.arange(low, high)
+        device_key, own = (int(trace[low]), int(device[low])), np.arange(low, high)
         waits, met = [], []
         for at in np.flatnonzero(waiting[own]).tolist():
-            known = arrivals.get((place[0], int(blamed[own[at]])))
+            known = arrivals.get((device_key[0], int(blamed[own[at]])))
             # A message's transfer has the bucket of its wait, and steps cut rows: only the row with this end counts.
             if known is not None and end[own[at]] == known[1]:
                 waits.append(at)
                 met.append(known[0])
         bucket = known_codes[codes[own]]
-        by_place[place] = _Rows(start[own], end[own], bucket, np.asarray(waits, np.int64), met)
-    return by_place
+        by_device_key[device_key] = _Rows(start[own], end[own], bucket, np.asarray(waits, np.int64), met)
+    return by_device_key
 
 
 # Twice as fast is half as long.
@@ -243,7 +249,7 @@ NOTHING = Owned(0, 0, 0, None, None)
 class _Kernels(Struct, frozen=True):
     """Kernels of one class on one device, and how much shorter each is if it runs faster."""
 
-    place: Place
+    device_key: DeviceKey
     name: str
     count: int
     dur_sum_ns: int
@@ -254,7 +260,7 @@ def bound_tables(
     con: duckdb.DuckDBPyConnection,
     bounds: Bounds,
     tables: Mapping[str, pa.Table],
-    owned: Mapping[Place, Mapping[str, Owned]],
+    owned: Mapping[DeviceKey, Mapping[str, Owned]],
     schemas: Mapping[str, pa.Schema],
 ) -> dict[str, pa.Table]:
     """Return the tables that need the whole run: its ledger, and the bounds of causes and of classes of kernels.
@@ -262,30 +268,40 @@ def bound_tables(
     `tables` are those of the devices; rows of the ledger that they lack are read from the connection.
     """
     kernels = _kernels(con)
-    causes = {place: sorted(bounds.causes(*place) | owned.get(place, {}).keys()) for place in bounds.places}
+    causes = {
+        device_key: sorted(bounds.causes(*device_key) | owned.get(device_key, {}).keys())
+        for device_key in bounds.device_keys
+    }
     # All in one pass: a scan of twenty what-ifs takes hardly longer than one of ten.
-    asked = {
-        place: {cause: WhatIf(frozenset({cause})) for cause in causes[place]}
-        for place in bounds.places
-        if bounds.abstains(*place) is None
+    queries = {
+        device_key: {cause: WhatIf(frozenset({cause})) for cause in causes[device_key]}
+        for device_key in bounds.device_keys
+        if bounds.abstains(*device_key) is None
     }
     for item in kernels:
-        if item.place in asked:
-            asked[item.place][item.name] = WhatIf(savings=item.savings)
-    answers = bounds.bounds_of_each({place: list(of_one.values()) for place, of_one in asked.items()})
+        if item.device_key in queries:
+            queries[item.device_key][item.name] = WhatIf(savings=item.savings)
+    answers = bounds.bounds_of_each({device_key: list(of_one.values()) for device_key, of_one in queries.items()})
     alone = {
-        (place, name): saved_ns
-        for place, of_one in asked.items()
-        for name, saved_ns in zip(of_one, answers[place], strict=True)
+        (device_key, name): saved_ns
+        for device_key, of_one in queries.items()
+        for name, saved_ns in zip(of_one, answers[device_key], strict=True)
     }
     run = _run_bounds(bounds, causes, kernels, alone)
     rows_of_causes = []
-    for place in bounds.places:
-        for cause in causes[place]:
-            own = owned.get(place, {}).get(cause, NOTHING)
-            rows_of_causes.append((*place, cause, alone.get((place, cause)), run.get(cause), *astuple(own)))
+    for device_key in bounds.device_keys:
+        for cause in causes[device_key]:
+            own = owned.get(device_key, {}).get(cause, NOTHING)
+            rows_of_causes.append((*device_key, cause, alone.get((device_key, cause)), run.get(cause), *astuple(own)))
     rows_of_classes = [
-        (*item.place, item.name, item.count, item.dur_sum_ns, alone.get((item.place, item.name)), run.get(item.name))
+        (
+            *item.device_key,
+            item.name,
+            item.count,
+            item.dur_sum_ns,
+            alone.get((item.device_key, item.name)),
+            run.get(item.name),
+        )
         for item in kernels
     ]
     reason = bounds.run_abstains()
@@ -312,22 +328,22 @@ def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 def _run_bounds(
     bounds: Bounds,
-    causes: Mapping[Place, Sequence[str]],
+    causes: Mapping[DeviceKey, Sequence[str]],
     kernels: Sequence[_Kernels],
-    alone: Mapping[tuple[Place, str], int],
+    alone: Mapping[tuple[DeviceKey, str], int],
 ) -> dict[str, int]:
     """Return the bound of each cause, and of each class of kernels, on all ranks; empty where it is not known."""
     if bounds.run_abstains() is not None:
         return {}
-    if len(bounds.places) == 1:
+    if len(bounds.device_keys) == 1:
         return {name: saved_ns for (_, name), saved_ns in alone.items()}
-    savings: dict[str, dict[Place, Savings]] = {}
+    savings: dict[str, dict[DeviceKey, Savings]] = {}
     for item in kernels:
-        savings.setdefault(item.name, {})[item.place] = item.savings
-    asked = {cause: bounds.what_ifs(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
-    asked |= {name: bounds.what_ifs(frozenset(), of_places) for name, of_places in savings.items()}
-    answers = bounds.runs(list(asked.values()))
-    return {name: answer.saved_ns for name, answer in zip(asked, answers, strict=True)}
+        savings.setdefault(item.name, {})[item.device_key] = item.savings
+    queries = {cause: bounds.what_ifs(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
+    queries |= {name: bounds.what_ifs(frozenset(), of_each) for name, of_each in savings.items()}
+    answers = bounds.runs(list(queries.values()))
+    return {name: answer.saved_ns for name, answer in zip(queries, answers, strict=True)}
 
 
 def _kernels(con: duckdb.DuckDBPyConnection) -> list[_Kernels]:

@@ -32,7 +32,7 @@ from traceanalyzer.attribution.columns import (
     optional,
 )
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
-from traceanalyzer.attribution.matching_collectives import CommWaits, Member, Place, match_collectives, waits_of
+from traceanalyzer.attribution.matching_collectives import CommWaits, DeviceKey, Member, match_collectives, waits_of
 from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
 from traceanalyzer.attribution.replay.device_bounds import StoredScans, scans_in
 from traceanalyzer.attribution.replay.events import NO_LIMIT
@@ -66,7 +66,7 @@ class Matched(Struct, frozen=True):
     """The collectives of a run: the table of their members, and how long each device waited in them."""
 
     members: pa.Table
-    waits: Mapping[Place, CommWaits]
+    waits: Mapping[DeviceKey, CommWaits]
     trace_ids: tuple[int, ...]  # of the traces with GPU work
 
 
@@ -74,7 +74,7 @@ class RankTables(Struct, frozen=True):
     """What attribution says of one trace alone: rows of its tables, and the time that each cause owns on a device."""
 
     tables: Mapping[str, pa.Table]
-    owned: Mapping[Place, Mapping[str, Owned]]
+    owned: Mapping[DeviceKey, Mapping[str, Owned]]
 
 
 def compute(
@@ -105,7 +105,7 @@ def compute(
         for name, schema in schemas.items()
         if folder is None or name not in PER_RANK
     }
-    owned: dict[Place, Mapping[str, Owned]] = {}
+    owned: dict[DeviceKey, Mapping[str, Owned]] = {}
     with ExitStack() as open_files:
         files: dict[str, pq.ParquetWriter] = {}
         if folder is not None:
@@ -155,7 +155,7 @@ def match(con: duckdb.DuckDBPyConnection) -> Matched:
 
 
 def attribute(
-    con: duckdb.DuckDBPyConnection, trace_id: int, options: AttributionOptions, waits: Mapping[Place, CommWaits]
+    con: duckdb.DuckDBPyConnection, trace_id: int, options: AttributionOptions, waits: Mapping[DeviceKey, CommWaits]
 ) -> RankTables:
     """Return the attribution of one trace; the connection may hold others, or this one only (the tables in READS)."""
     devices = list(attribute_trace(con, trace_id, options, waits))
@@ -187,7 +187,7 @@ def _collective_members(table: TableSchema, members: list[Member]) -> pa.Table:
     groups = {member.group: None for member in members}
     codes = {group: code for code, group in enumerate(groups)}
     schema = table.arrow_schema()
-    rows = [(*member.place, *_OF_MEMBER(member)) for member in members]
+    rows = [(*member.device_key, *_OF_MEMBER(member)) for member in members]
     at = schema.get_field_index("group_key")
     made = table_of([row[:at] + row[at + 1 :] for row in rows], schema.remove(at))
     return made.add_column(at, "group_key", coded(np.asarray([codes[row[at]] for row in rows], np.int64), list(groups)))

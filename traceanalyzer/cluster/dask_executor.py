@@ -17,8 +17,8 @@ from shutil import which
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode
-from traceanalyzer.opening.planning import ClusterAddress
+from traceanalyzer.pipeline.ingesting import LostWorkerError, RunningCode
+from traceanalyzer.pipeline.planning import ClusterAddress
 from traceanalyzer.text.visible import masked
 from traceanalyzer.text.words import counted
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.comparing import load_summaries, summary_options
-from traceanalyzer.commands.opening import RunOptions, RunPath
 from traceanalyzer.commands.output import TargetFile, check_before_work, force_option, written
+from traceanalyzer.commands.run_options import RunOptions, RunPath
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Block, Heading, Section, Table, Text
@@ -41,7 +41,12 @@ def baseline() -> None:
 @force_option
 @summary_options
 def write(
-    file: Path, runs: tuple[Path | Location, ...], add: bool, label: str | None, keep: int | None, opening: RunOptions
+    file: Path,
+    runs: tuple[Path | Location, ...],
+    add: bool,
+    label: str | None,
+    keep: int | None,
+    run_options: RunOptions,
 ) -> None:
     """Write each RUN, a capture, as a line of FILE that `diff` takes; without a RUN, show what FILE holds.
 
@@ -55,7 +60,7 @@ def write(
         return
     from traceanalyzer.comparison.summary import read_summaries, text_of
 
-    new = load_summaries(runs, opening)
+    new = load_summaries(runs, run_options)
     blocked = next((item for item in new if item.blocked), None)
     if blocked is not None:
         words = f"error: {blocked.label}: no baseline of a run that cannot be judged: {blocked.blocked}"
@@ -74,7 +79,7 @@ def write(
     captures = captures[-keep:] if keep else captures
     with written(file) as stream:
         stream.write(text_of(captures))
-    if not opening.quiet:
+    if not run_options.quiet:
         click.echo(visible(f"{file}: {counted(len(captures), 'capture')}"), err=True)
 
 

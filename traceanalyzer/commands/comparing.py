@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.commands.opening import (
+from traceanalyzer.commands.run_options import (
     RunOptions,
     jobs_option,
     no_settings_option,
@@ -25,7 +25,7 @@ from traceanalyzer.commands.opening import (
     with_options,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import RunRequest
+from traceanalyzer.pipeline import RunRequest
 from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         steps, with_settings = AttributionOptions(step_pattern), not no_settings
         request = RunRequest(inputs=(), store=store, jobs=jobs, options=steps, with_settings=with_settings, trust=trust)
-        return command(opening=RunOptions(request, quiet=quiet), **rest)
+        return command(run_options=RunOptions(request, quiet=quiet), **rest)
 
     return with_options(
         gathered,
@@ -64,7 +64,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def load_summaries(paths: Sequence[Path | Location], opening: RunOptions) -> list[Summary]:
+def load_summaries(paths: Sequence[Path | Location], run_options: RunOptions) -> list[Summary]:
     """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
     from traceanalyzer.comparison.summary import is_summary_file, read_summaries
 
@@ -73,26 +73,26 @@ def load_summaries(paths: Sequence[Path | Location], opening: RunOptions) -> lis
         if isinstance(path, Path) and is_summary_file(path):
             summaries += read_summaries(path)
         else:
-            summaries += _summaries(path, opening)
+            summaries += _summaries(path, run_options)
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summaries(path: Path | Location, opening: RunOptions) -> Sequence[Summary]:
+def _summaries(path: Path | Location, run_options: RunOptions) -> Sequence[Summary]:
     """Return the summary of a run; where its ranks were recorded several times, one of each recording."""
     from traceanalyzer.comparison.loading import captures_of
 
-    with _opened((path,), opening) as run:
-        captures = captures_of(run, lambda files: _opened(files, opening))
-    if not opening.quiet:
+    with _opened((path,), run_options) as run:
+        captures = captures_of(run, lambda files: _opened(files, run_options))
+    if not run_options.quiet:
         for words in captures.left_out:
             click.echo(visible(f"note: not compared: {words}"), err=True)
     return captures.summaries
 
 
 @contextmanager
-def _opened(paths: Sequence[Path | Location], opening: RunOptions) -> Iterator[Run]:
-    store = _store_of_run(paths[0], opening.request.store)
-    with opened(opening.asking(inputs=tuple(paths), store=store)) as (run, activity):
+def _opened(paths: Sequence[Path | Location], run_options: RunOptions) -> Iterator[Run]:
+    store = _store_of_run(paths[0], run_options.request.store)
+    with opened(run_options.asking(inputs=tuple(paths), store=store)) as (run, activity):
         activity.phase("ranking findings")
         yield run
 
@@ -101,7 +101,7 @@ def _store_of_run(path: Path | Location, store: str | Path | Location | None) ->
     """Return the store of one run of a comparison: a folder of its own within the given one, which is a store, too."""
     if not isinstance(store, Path):
         return store
-    from traceanalyzer.opening.finding import locate_store
+    from traceanalyzer.pipeline.finding import locate_store
 
     return locate_store(store, store).folder / _store_name(path)
 

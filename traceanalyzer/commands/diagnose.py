@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from traceanalyzer.commands.opening import (
+from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
+from traceanalyzer.commands.run_options import (
     RunOptions,
     Sectioned,
     cluster_options,
@@ -23,8 +24,7 @@ from traceanalyzer.commands.opening import (
     step_options,
     with_options,
 )
-from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
-from traceanalyzer.diagnosis import OPENED_RANKS, SEVERITIES, Diagnosis, Opening
+from traceanalyzer.diagnosis import DETAIL_RANKS, SEVERITIES, DetailRanks, Diagnosis
 from traceanalyzer.diagnosis.verdict import has_unjudged_traces
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -42,12 +42,12 @@ EXIT_BLOCKED = 3
 _MOST_LISTED = 100_000
 
 
-def _opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options for which ranks to quote evidence of, passed as one `Opening`."""
+def _detail_rank_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for which ranks to quote evidence of, passed as one `DetailRanks`."""
 
     @functools.wraps(command)
     def gathered(most_opened: int | None, open_ranks: str | None, level: str, **rest: Any) -> Any:
-        return command(opening=_opening(most_opened, open_ranks, level), **rest)
+        return command(opening=_detail_ranks(most_opened, open_ranks, level), **rest)
 
     return with_options(
         gathered,
@@ -111,7 +111,7 @@ def _opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--brief", is_flag=True, help="Three lines alone: the verdict, its cause, and the fix.")
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
-@_opening_options
+@_detail_rank_options
 @click.option(
     "--missing",
     type=click.Choice(["tell", "fail"]),
@@ -143,7 +143,7 @@ def diagnose(
     brief: bool,
     rank: int | None,
     top: int | None,
-    opening: Opening,
+    opening: DetailRanks,
     missing: str,
     from_store: bool,
     no_settings: bool,
@@ -198,7 +198,7 @@ def _text(write: Callable[[str, TextIO], object], format_: str) -> str:
     return text.getvalue()
 
 
-def _opening(most: int | None, listed: str | None, level: str) -> Opening:
+def _detail_ranks(most: int | None, listed: str | None, level: str) -> DetailRanks:
     """Return which ranks to quote evidence of."""
     ranks: list[int] = []
     for part in listed.split(",") if listed is not None else ():
@@ -209,8 +209,8 @@ def _opening(most: int | None, listed: str | None, level: str) -> Opening:
         ranks += range(first, last + 1)
     if level != "auto" and (most is not None or ranks):
         raise TraceAnalyzerError(f"--level {level} says which ranks", "--open", "give one of both")
-    by_level = {"auto": OPENED_RANKS if most is None else most, "screen": 0, "full": sys.maxsize}
-    return Opening(by_level[level], tuple(ranks))
+    by_level = {"auto": DETAIL_RANKS if most is None else most, "screen": 0, "full": sys.maxsize}
+    return DetailRanks(by_level[level], tuple(ranks))
 
 
 def _chosen_steps(text: str | None) -> tuple[int, int] | None:

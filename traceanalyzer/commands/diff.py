@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.comparing import load_summaries, summary_options, tell_gate
-from traceanalyzer.commands.opening import RunOptions, RunPath, Sectioned
 from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
+from traceanalyzer.commands.run_options import RunOptions, RunPath, Sectioned
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
@@ -129,7 +129,7 @@ def diff(
     device: int | None,
     accepted: tuple[str, ...],
     verbose: bool,
-    opening: RunOptions,
+    run_options: RunOptions,
 ) -> None:
     """Show what changed between two runs, where the time went or came from, and how sure that is.
 
@@ -147,14 +147,14 @@ def diff(
     from traceanalyzer.comparison.gate import check_diff
     from traceanalyzer.comparison.summary import CompareOptions
 
-    settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
+    settings = _settings(new, run_options) if {"budget", "any"} & set(fail_on) else None
     if "budget" in fail_on and settings is not None and not settings.budgets:
         raise TraceAnalyzerError(
             "there are no budgets",
             settings.path or "--fail-on budget",
             "docs/comparison.md shows how to write [budgets]",
         )
-    sides = [load_summaries(paths, opening) for paths in ((base, *more_base), (new, *more_new))]
+    sides = [load_summaries(paths, run_options) for paths in ((base, *more_base), (new, *more_new))]
     options = CompareOptions(align, min_effect, capture_spread, rank, device, accepted)
     result = compare(sides[0], sides[1], options)
     gate = check_diff(result, settings.budgets if settings else (), fail_on) if fail_on else None
@@ -177,13 +177,13 @@ def _write_spreadsheet(result: Diff, file: Path | None) -> None:
         write_diff_xlsx(result, stream)
 
 
-def _settings(new: Path | Location, opening: RunOptions) -> Settings:
+def _settings(new: Path | Location, run_options: RunOptions) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary import is_summary_file
     from traceanalyzer.settings.settings import NO_SETTINGS, locate_settings, settings_above
 
-    if not opening.request.with_settings:
+    if not run_options.request.with_settings:
         return NO_SETTINGS
     if isinstance(new, Path) and is_summary_file(new):
         return settings_above(Path.cwd()).read()
-    return locate_settings(new, trust=opening.request.trust).read()
+    return locate_settings(new, trust=run_options.request.trust).read()

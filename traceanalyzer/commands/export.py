@@ -15,8 +15,8 @@ import click
 
 from traceanalyzer.commands.baseline import baseline as baseline  # the former command
 from traceanalyzer.commands.baseline import write as baseline_of_runs
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, with_options
 from traceanalyzer.commands.output import output_option, written, written_bytes
+from traceanalyzer.commands.run_options import RunOptions, opened, run_options, with_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.words import size
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import output_option, written, written_bytes
+from traceanalyzer.commands.run_options import RunOptions, opened, run_options, step_options
 from traceanalyzer.report import formats
 
 OF = ("device", "host", "idle", "memory")

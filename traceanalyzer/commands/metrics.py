@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.help import completes, metric_names
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import check_target, force_option
+from traceanalyzer.commands.run_options import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import visible

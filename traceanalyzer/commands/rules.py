@@ -10,7 +10,8 @@ import click
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.commands.help import completes, rule_names
-from traceanalyzer.commands.opening import (
+from traceanalyzer.commands.output import chosen_format, report_options, write_screen
+from traceanalyzer.commands.run_options import (
     RunPath,
     device_option,
     note_ignored_settings,
@@ -18,7 +19,6 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
-from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.remote.location import Location
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import one_line, visible, visible_lines

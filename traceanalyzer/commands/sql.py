@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from traceanalyzer.commands.opening import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
+from traceanalyzer.commands.run_options import Activity, RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.process import interrupted_after, query_error, stay_on_interrupt
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.commands.opening import (
+from traceanalyzer.commands.run_options import (
     Activity,
     RunOptions,
     RunPath,
@@ -66,7 +66,7 @@ def part(options: RunOptions, index: int, of: int, step_pattern: str | None, no_
     it attributes every N-th trace: so run the array twice. Then `diagnose` with the same --store does what is left.
     What is done is not done again.
     """
-    from traceanalyzer.opening.planning import Share, do_part
+    from traceanalyzer.pipeline.planning import Share, do_part
 
     if index >= of:
         raise TraceAnalyzerError(f"there is no part {index} of {of}", "--index", "parts are numbered from 0 on")
@@ -108,7 +108,7 @@ def sweep(place: Path | Location) -> None:
     day go, those that another one replaced, and what ranks left for a run that is attributed since; of a folder, what
     no process writes any more. So it can run at any time, for example every night.
     """
-    from traceanalyzer.opening.finding import is_own_store, locate_store
+    from traceanalyzer.pipeline.finding import is_own_store, locate_store
 
     if isinstance(place, Path) and not is_own_store(place):
         hint = "give what --store was given, or RUN/.traceanalyzer"

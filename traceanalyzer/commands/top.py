@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
+from traceanalyzer.commands.run_options import RunOptions, opened, run_options, step_options
 
 WHAT = ("kernels", "operators", "modules", "layers", "lines", "ranges", "collectives", "copies", "iterations")
 ORDERS = ("time", "idle", "host", "headroom", "flops", "memory")

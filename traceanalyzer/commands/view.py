@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written, written_bytes
+from traceanalyzer.commands.run_options import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import visible
@@ -77,7 +77,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
         parts = parts_of(run, [rank] if rank is not None else ())
         names = [finding.trace for finding in diagnosis.findings if finding.kind != "quality"]
         part = next((part for name in names for part in parts if part.trace.trace == name), parts[0])
-        asked_ns = None if at is None else at_window(part, at, "--at").window_ns
+        chosen_ns = None if at is None else at_window(part, at, "--at").window_ns
         file = run.store / "perfetto.json.gz"
         with written_bytes(file, is_own=True) as stream:
             write_trace(run, part, diagnosis, stream, from_tables=False, plain=False)
@@ -85,8 +85,8 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
         went_out = hand_over(
             file,
             lambda words: click.echo(words, err=True),
-            visible_ns=(asked_ns[0] - part.base_ns, asked_ns[1] - part.base_ns)
-            if asked_ns
+            visible_ns=(chosen_ns[0] - part.base_ns, chosen_ns[1] - part.base_ns)
+            if chosen_ns
             else _first_place(part, diagnosis),
             open_browser=open_browser,
         )

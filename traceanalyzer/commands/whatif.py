@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.help import cause_names, completes
-from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
+from traceanalyzer.commands.run_options import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError
 
 

@@ -314,16 +314,16 @@ def _tested_ledger(
     """Return rows with what captures show; Holm's correction over those that matter."""
     if min(map(len, ledgers)) < 2:
         return tuple(rows)
-    asked = [row for row in rows if abs(row.delta_ns) >= TESTED_SHARE * base_ns]
+    tested = [row for row in rows if abs(row.delta_ns) >= TESTED_SHARE * base_ns]
     values = [
         [
             [float(ledger.buckets.get(row.bucket, 0) * scale) for ledger, scale in zip(*side, strict=True)]
-            for row in asked
+            for row in tested
         ]
         for side in zip(ledgers, scales, strict=True)
     ]
     shown = statistics.holm([statistics.welch(old, new).p_value or 0.0 for old, new in zip(*values, strict=True)])
-    words = {row.bucket: _words(is_shown) for row, is_shown in zip(asked, shown, strict=True)}
+    words = {row.bucket: _words(is_shown) for row, is_shown in zip(tested, shown, strict=True)}
     return tuple(replace(row, shown=words.get(row.bucket, row.shown)) for row in rows)
 
 
@@ -336,14 +336,14 @@ def _named(
     difference = named_difference(*(mean_named(side, scale) for side, scale in zip(sides, scales, strict=True)))
     if min(map(len, sides)) < 2:
         return difference
-    asked = [row for row in difference.rows if abs(row.delta_ns) >= TESTED_SHARE * base_ns and row.state == "changed"]
+    tested = [row for row in difference.rows if abs(row.delta_ns) >= TESTED_SHARE * base_ns and row.state == "changed"]
     by_name = [[{row.name: row.dur_ns for row in times.rows} for times in side] for side in sides]
     values = [
-        [[float(times.get(row.name, 0) * scale) for times, scale in zip(*side, strict=True)] for row in asked]
+        [[float(times.get(row.name, 0) * scale) for times, scale in zip(*side, strict=True)] for row in tested]
         for side in zip(by_name, scales, strict=True)
     ]
     p_values = [statistics.welch(old, fresh).p_value or 0.0 for old, fresh in zip(*values, strict=True)]
-    words = dict(zip((row.name for row in asked), map(_words, statistics.false_discoveries(p_values)), strict=True))
+    words = dict(zip((row.name for row in tested), map(_words, statistics.false_discoveries(p_values)), strict=True))
     rows: tuple[NamedRow, ...] = tuple(replace(row, shown=words.get(row.name, row.shown)) for row in difference.rows)
     return replace(difference, rows=rows)
 

@@ -48,13 +48,13 @@ class GateResult:
 
 def check_diff(diff: Diff, budgets: Sequence[Budget], fail_on: Sequence[str]) -> GateResult:
     """Return the checks that FAIL_ON asks of a comparison."""
-    asked = set(FAIL_ON) if "any" in fail_on else set(fail_on)
+    requested = set(FAIL_ON) if "any" in fail_on else set(fail_on)
     checks: list[Check] = []
-    if "slower" in asked:
+    if "slower" in requested:
         checks.append(_verdict(diff))
-    if "new-finding" in asked:
+    if "new-finding" in requested:
         checks.append(_new_findings("new findings", diff, SEVERITIES[0]))
-    if "budget" in asked:
+    if "budget" in requested:
         new = diff.sides[1]
         checks += [
             _relative(item, diff) if item.is_relative else _absolute(item, new, diff.options) for item in budgets

@@ -4,9 +4,10 @@
 fixes and the order of these. `verdict` says what it comes to in a sentence, and `shares` what part of the time is what.
 """
 
-from traceanalyzer.diagnosis.diagnosis import OPENED_RANKS as OPENED_RANKS
+from traceanalyzer.diagnosis.diagnosis import DETAIL_RANKS as DETAIL_RANKS
 from traceanalyzer.diagnosis.diagnosis import SCHEMA_VERSION as SCHEMA_VERSION
 from traceanalyzer.diagnosis.diagnosis import CountedKernel as CountedKernel
+from traceanalyzer.diagnosis.diagnosis import DetailRanks as DetailRanks
 from traceanalyzer.diagnosis.diagnosis import DeviceLedger as DeviceLedger
 from traceanalyzer.diagnosis.diagnosis import Diagnosis as Diagnosis
 from traceanalyzer.diagnosis.diagnosis import HostFunction as HostFunction
@@ -16,7 +17,6 @@ from traceanalyzer.diagnosis.diagnosis import KernelCounters as KernelCounters
 from traceanalyzer.diagnosis.diagnosis import LateBegin as LateBegin
 from traceanalyzer.diagnosis.diagnosis import LeftOut as LeftOut
 from traceanalyzer.diagnosis.diagnosis import ModelDisagreement as ModelDisagreement
-from traceanalyzer.diagnosis.diagnosis import Opening as Opening
 from traceanalyzer.diagnosis.diagnosis import Override as Override
 from traceanalyzer.diagnosis.diagnosis import RankSteps as RankSteps
 from traceanalyzer.diagnosis.diagnosis import Recording as Recording

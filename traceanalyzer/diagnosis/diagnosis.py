@@ -361,12 +361,12 @@ def _device_count(diagnosis: Diagnosis) -> int:
 
 
 # Runs of so many ranks are opened whole.
-OPENED_RANKS = 64
+DETAIL_RANKS = 64
 
 
 @dataclass(frozen=True)
-class Opening:
+class DetailRanks:
     """How many ranks are opened at most, or which: by default those of which a report says most."""
 
-    most: int = OPENED_RANKS
+    most: int = DETAIL_RANKS
     ranks: tuple[int, ...] = ()

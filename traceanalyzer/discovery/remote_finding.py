@@ -224,9 +224,9 @@ def _look_at(run: RemoteRun, objects: Sequence[RemoteObject]) -> list[_Look]:
         return list(pool.map(look_at, objects, (Path(folder, str(number)) for number in range(len(objects)))))
 
 
-def _are_too_many(failed: int, asked: int) -> bool:
+def _are_too_many(failed: int, tried: int) -> bool:
     """Return whether so many reads failed that the store is to blame, and no object."""
-    return failed >= _MOST_FAILURES and failed > asked * _MOST_FAILURES_SHARE
+    return failed >= _MOST_FAILURES and failed > tried * _MOST_FAILURES_SHARE
 
 
 def _check_failures(looked: dict[str, _Look]) -> None:

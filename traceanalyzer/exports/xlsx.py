@@ -41,10 +41,10 @@ SIDES = ("__base", "__new", "__diff")
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
-def check_installed(asked: str) -> None:
-    """Raise TraceAnalyzerError where XlsxWriter is not installed; `asked` is the command or option that needs it."""
+def check_installed(what: str) -> None:
+    """Raise TraceAnalyzerError where XlsxWriter is not installed; `what` is the command or option that needs it."""
     if importlib.util.find_spec("xlsxwriter") is None:
-        raise TraceAnalyzerError("XlsxWriter is not installed", asked, "pip install 'gpu-traceanalyzer[xlsx]'")
+        raise TraceAnalyzerError("XlsxWriter is not installed", what, "pip install 'gpu-traceanalyzer[xlsx]'")
 
 
 def write_workbook(

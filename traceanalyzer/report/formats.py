@@ -76,14 +76,14 @@ def chosen(layout: str | None, output: Path | None, known: Sequence[str]) -> str
     if layout is not None:
         return layout
     suffix = "" if output is None else output.suffix.lower()
-    asked = suffix[1:] if suffix in _OTHERS else SUFFIXES.get(suffix)
-    if asked is None:
+    wanted = suffix[1:] if suffix in _OTHERS else SUFFIXES.get(suffix)
+    if wanted is None:
         return known[0]
-    if asked not in known:
+    if wanted not in known:
         raise TraceAnalyzerError(
-            f"this command writes no {asked}", str(output), f"another suffix, or --format {', '.join(known)}"
+            f"this command writes no {wanted}", str(output), f"another suffix, or --format {', '.join(known)}"
         )
-    return asked
+    return wanted
 
 
 def render(sections: Sequence[Section], format_: str, stream: TextIO) -> None:

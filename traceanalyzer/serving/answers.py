@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.opening.finding import STORE_NAME, cached_store
+from traceanalyzer.pipeline.finding import STORE_NAME, cached_store
 from traceanalyzer.report import formats
 from traceanalyzer.text.visible import as_json, visible
 

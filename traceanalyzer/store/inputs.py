@@ -37,7 +37,7 @@ TRACE_SOURCES = (
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",
-    "opening",
+    "pipeline",
     "query",
     "macros",
     "store/writing.py",

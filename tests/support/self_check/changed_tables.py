@@ -178,4 +178,4 @@ def _with(table: pa.Table, column: str, values: Any) -> pa.Table:
 
 
 Change = Callable[[Tables], Tables]
-Removal = Callable[[Tables], Tables | None]
+Intervention = Callable[[Tables], Tables | None]

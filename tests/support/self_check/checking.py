@@ -48,7 +48,7 @@ def _of_the_answer(
     con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]
 ) -> Iterator[CheckResult]:
     bounds = Bounds.load(con)
-    places = sorted(place for place in bounds.devices if bounds.abstains(*place) is None)
+    device_keys = sorted(device_key for device_key in bounds.devices if bounds.abstains(*device_key) is None)
     windows = {
         (trace_id, device): window_ns
         for trace_id, device, window_ns in con.execute(
@@ -62,9 +62,9 @@ def _of_the_answer(
     yield CheckResult(
         "the fixes of a device together save what they save one after the other", closing.marginals(diagnosis)
     )
-    yield CheckResult("a bound is no longer than its window", bounding.too_long(bounds, places, windows))
-    yield CheckResult("removing nothing saves nothing", bounding.for_nothing(bounds, places))
-    yield CheckResult("removing more makes nothing later", bounding.shrinking(bounds, places))
+    yield CheckResult("a bound is no longer than its window", bounding.too_long(bounds, device_keys, windows))
+    yield CheckResult("removing nothing saves nothing", bounding.for_nothing(bounds, device_keys))
+    yield CheckResult("removing more makes nothing later", bounding.shrinking(bounds, device_keys))
 
 
 def _of_changed_tables(

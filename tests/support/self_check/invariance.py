@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from self_check import changed_tables
-from self_check.changed_tables import Change, Removal, Tables
+from self_check.changed_tables import Change, Intervention, Tables
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules.evaluation.sandbox import readers
@@ -25,7 +25,7 @@ SAME_RUN: Mapping[str, Change] = {
     "other names of streams change nothing": changed_tables.with_streams_renamed,
     "other names of threads change nothing": changed_tables.with_threads_renamed,
 }
-LESS_RECORDED: Mapping[str, Removal] = {
+LESS_RECORDED: Mapping[str, Intervention] = {
     "input shapes": changed_tables.without_shapes,
     "Python stacks": changed_tables.without_stacks,
     "synchronisation records": changed_tables.without_sync_records,
@@ -73,11 +73,11 @@ def shares(con: duckdb.DuckDBPyConnection) -> dict[Share, float | None]:
 
 def summary(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis) -> RunSummary:
     """Return what a run's answer comes down to."""
-    places = [((o.rule, o.trace, o.device), o) for o in diagnosis.outcomes]
+    device_keys = [((o.rule, o.trace, o.device), o) for o in diagnosis.outcomes]
     return RunSummary(
         shares(con),
-        {place: outcome.state for place, outcome in places},
-        {place: outcome.reason for place, outcome in places},
+        {device_key: outcome.state for device_key, outcome in device_keys},
+        {device_key: outcome.reason for device_key, outcome in device_keys},
     )
 
 
@@ -89,9 +89,11 @@ def differences(one: RunSummary, other: RunSummary) -> tuple[str, ...]:
         if left != right and (left is None or right is None or abs(left - right) > SAME_SHARE):
             kind, trace, device, name = key
             broken.append(f"{trace} device {device}: {kind} of {name} {_percent(left)}, then {_percent(right)}")
-    for place in one.states.keys() | other.states.keys():
-        if one.states.get(place) != other.states.get(place):
-            broken.append(f"{place[0]} on {place[1]}: {one.states.get(place)}, then {other.states.get(place)}")
+    for device_key in one.states.keys() | other.states.keys():
+        if one.states.get(device_key) != other.states.get(device_key):
+            broken.append(
+                f"{device_key[0]} on {device_key[1]}: {one.states.get(device_key)}, then {other.states.get(device_key)}"
+            )
     return _first(broken)
 
 

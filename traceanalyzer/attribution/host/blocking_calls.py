@@ -169,16 +169,16 @@ class _Polls(Struct, frozen=True):
 
 
 def _polls(slices: HostSlices, devices: list[DeviceOps]) -> _Polls:
-    asks = slices.flags([bool(_POLL.search(name)) for name in slices.names])
-    if np.count_nonzero(asks) < _LEAST_POLLS:
+    is_poll = slices.flags([bool(_POLL.search(name)) for name in slices.names])
+    if np.count_nonzero(is_poll) < _LEAST_POLLS:
         return _Polls(*(np.zeros(0, np.int64),) * 2)
     acts = [is_api(category) or category == "cpu_op" for category in slices.categories]
     rows = np.flatnonzero(slices.flags(acts))
     same = (np.diff(slices.thread[rows]) == 0) & (slices.start[rows[1:]] - slices.end[rows[:-1]] <= POLL_MAX_NS)
-    goes_on = np.append(False, asks[rows[1:]] & asks[rows[:-1]] & same)
-    first = np.flatnonzero(asks[rows] & ~goes_on)
+    goes_on = np.append(False, is_poll[rows[1:]] & is_poll[rows[:-1]] & same)
+    first = np.flatnonzero(is_poll[rows] & ~goes_on)
     last = np.append(first[1:], len(rows)) - 1
-    count = np.add.reduceat(asks[rows].astype(np.int64), first)
+    count = np.add.reduceat(is_poll[rows].astype(np.int64), first)
     last = first + np.minimum(last - first, count - 1)
     begin, end = slices.start[rows[first]], slices.end[rows[last]]
     found = (count >= _LEAST_POLLS) & (end - begin > UNKNOWN_WAIT_NS)
@@ -367,8 +367,8 @@ def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, en
         before = np.where(calls.of_event, np.minimum(before, np.searchsorted(running, end, side="right")), before)
         holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0))
         last = holder[np.maximum(before - 1, 0)]
-        asked = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
-        later = asked & (ends[last] > target_end) & (ends[last] <= end)
+        requested = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
+        later = requested & (ends[last] > target_end) & (ends[last] <= end)
         target = np.where(later, on_stream[last], target)
         target_end = np.where(later, ends[last], target_end)
     for at in np.flatnonzero(calls.stream != NO_ROW).tolist():

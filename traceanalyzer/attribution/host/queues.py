@@ -219,8 +219,8 @@ def find_full_queue(ops: DeviceOps) -> FullQueue:
     linked = np.flatnonzero(ops.linked)
     _, first, of_call = np.unique(ops.launch_id[linked], return_index=True, return_inverse=True)
     calls = linked[first]
-    asked, returned = ops.launch_start[calls], ops.launch_end[calls]
-    dur = returned - asked
+    requested, returned = ops.launch_start[calls], ops.launch_end[calls]
+    dur = returned - requested
     kinds = _kinds(ops, calls)
     usual = np.zeros(len(calls), np.int64)
     for kind in kinds:
@@ -232,17 +232,17 @@ def find_full_queue(ops: DeviceOps) -> FullQueue:
     before = _queued_before(ops)
     known = np.concatenate([before, linked])
     in_ops = _Queue.of(ops.launch_start[linked], ops.end[known], len(before))
-    hindered = (in_ops.outstanding(asked) >= FULL_QUEUE_MIN_OPS) & slow & (dur > FULL_QUEUE_MIN_NS)
-    hindered |= in_ops.is_full(asked, long)
+    hindered = (in_ops.outstanding(requested) >= FULL_QUEUE_MIN_OPS) & slow & (dur > FULL_QUEUE_MIN_NS)
+    hindered |= in_ops.is_full(requested, long)
     if len(calls) < len(linked):
         # A graph may take one place in the queue, or one per node: the trace does not show which.
         done = np.zeros(len(calls), np.int64)
         np.maximum.at(done, of_call, ops.end[linked])
         ends = np.concatenate([ops.end[before], done])
-        hindered |= _Queue.of(asked, ends, len(before)).is_full(asked, long)
+        hindered |= _Queue.of(requested, ends, len(before)).is_full(requested, long)
     by_end = known[np.argsort(ops.end[known], kind="stable")]
     last = np.searchsorted(in_ops.ends, returned, side="right") - 1
-    made_room = (last >= 0) & (in_ops.ends[np.maximum(last, 0)] > asked)
+    made_room = (last >= 0) & (in_ops.ends[np.maximum(last, 0)] > requested)
     waiting = hindered & slow & made_room
     for kind in kinds:
         unhindered = kind[~hindered[kind]]
@@ -270,12 +270,12 @@ class _Queue(Struct, frozen=True):
         """Return how many entries were in the queue at each instant."""
         return np.searchsorted(self.launched, at) - np.searchsorted(self.ends, at, side="right")
 
-    def is_full(self, asked: Ints, long: Flags) -> Flags:
+    def is_full(self, requested: Ints, long: Flags) -> Flags:
         """Return which instants have about the largest depth; none if long launches do not mostly happen there."""
         deepest = int(
             (np.arange(len(self.launched)) - self.ends.searchsorted(self.launched, side="right")).max(initial=0)
         )
-        crowded = self.outstanding(asked) >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
+        crowded = self.outstanding(requested) >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
         shown = int((crowded & long).sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, long.sum() / 2)
         full: Flags = crowded & shown
         return full

@@ -68,13 +68,15 @@ def _coincident(ops: DeviceOps, calls: BlockingCalls, stream: Ints, other: Ints)
     # A call that returns once its copy is done asked for the copy when it began.
     own_copy = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
     blocking = np.isin(ops.op_id, calls.copy_op[own_copy])
-    asked_at = np.where(blocking, np.minimum(ops.launch_start + API_MIN_NS, ops.launch_end), ops.launch_end)
-    ready = np.where(ops.linked, asked_at, lowest)
+    requested_at = np.where(blocking, np.minimum(ops.launch_start + API_MIN_NS, ops.launch_end), ops.launch_end)
+    ready = np.where(ops.linked, requested_at, lowest)
     for before in (stream, other):
         ready = np.maximum(ready, np.where(before == NO_ROW, lowest, ops.end[before]))
     # If the launch of an op is not in the trace, at least the op before it in its stream must be.
-    asked = ops.linked | (stream != NO_ROW)
-    late = np.flatnonzero(asked & (ops.start - np.where(asked, ready, ops.start) > UNEXPLAINED_NS) & (other == NO_ROW))
+    requested = ops.linked | (stream != NO_ROW)
+    late = np.flatnonzero(
+        requested & (ops.start - np.where(requested, ready, ops.start) > UNEXPLAINED_NS) & (other == NO_ROW)
+    )
     by_end = np.argsort(ops.end, kind="stable")
     ends = ops.end[by_end]
     near_ns = np.maximum(COINCIDENT_NS, (ops.start[late] - ready[late]) * COINCIDENT_SHARE).astype(np.int64)
@@ -146,16 +148,16 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     done when the waiting op began.
     """
     recorded = con.execute(_ASKED_QUERY, {"trace_id": trace_id, "device": ops.device, "none": NO_ROW}).fetchall()
-    asked, waiting = np.asarray(recorded, np.int64).reshape(-1, 2).T
+    requested, waiting = np.asarray(recorded, np.int64).reshape(-1, 2).T
     streams = np.unique(ops.stream)
-    if not len(asked) or len(streams) < 2:
+    if not len(requested) or len(streams) < 2:
         return _pairs({})
-    waiting_since = [_launched_next(ops, asked[waiting == NO_ROW])]
+    waiting_since = [_launched_next(ops, requested[waiting == NO_ROW])]
     for stream in np.unique(waiting[waiting != NO_ROW]).tolist():
         on_stream = as_launched(ops, ops.stream == stream)
-        call = np.searchsorted(asked[waiting == stream], ops.launch_start[on_stream], side="right") - 1
+        call = np.searchsorted(requested[waiting == stream], ops.launch_start[on_stream], side="right") - 1
         first = np.flatnonzero(np.diff(call, prepend=NO_ROW) > 0)
-        waiting_since.append((on_stream[first], asked[waiting == stream][call[first]]))
+        waiting_since.append((on_stream[first], requested[waiting == stream][call[first]]))
     rows, since = (np.concatenate(part) for part in zip(*waiting_since, strict=True))
     pairs = []
     for stream in streams.tolist():
@@ -169,20 +171,20 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     return row[order], op[order]
 
 
-def _launched_next(ops: DeviceOps, asked: Ints) -> Pairs:
+def _launched_next(ops: DeviceOps, requested: Ints) -> Pairs:
     """Return the first op launched to each stream after calls, and the last call before it.
 
     N calls with no launch in between are for N streams.
     """
     launched = as_launched(ops, np.ones(ops.count, np.bool_))
     streams, stream_of = np.unique(ops.stream[launched], return_inverse=True)
-    call = np.searchsorted(asked, ops.launch_start[launched]) - 1  # the last one before each launch
+    call = np.searchsorted(requested, ops.launch_start[launched]) - 1  # the last one before each launch
     _, first = np.unique(call * len(streams) + stream_of, return_index=True)
     first = np.sort(first[call[first] != NO_ROW])
     nth = np.arange(len(first)) - np.searchsorted(call[first], call[first])
     calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
     first = first[nth < calls[first]]
-    return launched[first], asked[call[first]]
+    return launched[first], requested[call[first]]
 
 
 def find_dependencies(

@@ -208,6 +208,6 @@ def waits_for_what_came_before(
     first: Flags = ops.linked[rows] & (needs.stream[rows] == NO_ROW) & (needs.other[rows] == NO_ROW)
     first &= ops.launch_start[rows] - begin < wait_ns
     for at in np.flatnonzero(first).tolist():
-        asked = calls.end <= ops.launch_start[rows[at]]
-        first[at] = not (asked & ((calls.stream == NO_ROW) | (calls.stream == ops.stream[rows[at]]))).any()
+        requested = calls.end <= ops.launch_start[rows[at]]
+        first[at] = not (requested & ((calls.stream == NO_ROW) | (calls.stream == ops.stream[rows[at]]))).any()
     return first

@@ -207,9 +207,9 @@ def build_ledger(
 
     start, end, op = gaps.start[linked], gaps.end[linked], gaps.op[linked]
     in_graph = continues_launch(ops)[op]
-    asked, issued = ops.launch_start[op], ops.launch_end[op]
+    requested, issued = ops.launch_start[op], ops.launch_end[op]
     # During a launch call that waits for room in the queue, the device is late and not the host.
-    called = np.where(full_queue[op], asked, issued)
+    called = np.where(full_queue[op], requested, issued)
     late_end = np.where(called > start, np.minimum(end, called + latency), start)
     late_end = np.where(in_graph | ~ops.linked[op], start, late_end)
     late = np.flatnonzero(late_end > start)

@@ -219,15 +219,15 @@ class RecordedWaits:
     def are_there(self) -> bool:
         return any(self._pending.values())
 
-    def add(self, stream: int, asked: int, source: int, recorded: int) -> None:
-        """Make a stream wait, from `asked` on, for all work that `source` had at the time `recorded`."""
+    def add(self, stream: int, requested: int, source: int, recorded: int) -> None:
+        """Make a stream wait, from `requested` on, for all work that `source` had at the time `recorded`."""
         event = self.waits_for(source, recorded)
         before = bisect_left(self._launch[source], recorded) - 1
         if before >= 0:
             event = self._later(event, {source: self._launched[source][before]})
         event.pop(stream, None)
-        self._pending[stream].append((asked, self._later(self.waits_for(stream, asked + 1), event)))
-        after = bisect_left(self._launch[stream], asked)
+        self._pending[stream].append((requested, self._later(self.waits_for(stream, requested + 1), event)))
+        after = bisect_left(self._launch[stream], requested)
         if after < len(self._launched[stream]) and event:
             row = self._launched[stream][after]
             self.awaited[row] = self._later(self.awaited.get(row, {}), event)

@@ -139,7 +139,7 @@ def _lost_replays(ops: DeviceOps, lost: Ints, returns: Ints) -> Iterator[_Partia
     returns, or work begins that was launched after them.
     """
     rows = as_launched(ops, ops.compute | ops.read_back)
-    asked = ops.launch_start[rows]
+    requested = ops.launch_start[rows]
     ends = np.maximum.accumulate(ops.end[rows])
     ends_last = np.maximum.accumulate(np.where(ops.end[rows] == ends, np.arange(len(rows)), 0))
     begins = np.minimum.accumulate(ops.start[rows][::-1])[::-1]
@@ -147,7 +147,7 @@ def _lost_replays(ops: DeviceOps, lost: Ints, returns: Ints) -> Iterator[_Partia
     returned = np.minimum.accumulate(returns[::-1, 1])[::-1]
     nothing = np.zeros(0, np.int64)
     for launched, end in lost.tolist():
-        at, waited = np.searchsorted(asked, launched), np.searchsorted(returns[:, 0], launched)
+        at, waited = np.searchsorted(requested, launched), np.searchsorted(returns[:, 0], launched)
         since = max(end, int(ends[at - 1])) if at else end
         until = int(begins[at]) if at < len(rows) else int(ops.end.max())
         until = min(until, int(returned[waited])) if waited < len(returned) else until

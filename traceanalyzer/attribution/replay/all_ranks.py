@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import Struct
 
 from traceanalyzer.attribution.columns import NO_ROW, STRAGGLER_WAIT, Flags, Ints
-from traceanalyzer.attribution.replay.device_bounds import Asked, RankScans
+from traceanalyzer.attribution.replay.device_bounds import RankScans, ScanQuery
 from traceanalyzer.attribution.replay.kernel import DeviceReplay, Points, replay
 from traceanalyzer.attribution.replay.scan import Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrived, RankCalls, ReducedCalls, SyncPoints
@@ -99,13 +99,15 @@ class ReducedRun(Struct, frozen=True, dict=True):
     scans: RankScans
     rounds: int = ROUNDS
 
-    def shifts(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> CallShifts:
-        """Return the shifts of calls, one column for each element of `asked`, each of which has one what-if per device.
+    def shifts(
+        self, queries: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS
+    ) -> CallShifts:
+        """Return the shifts of calls, one column for each element of `queries`, each with one what-if per device.
 
         `calls` are their numbers, by default all.
         """
         scenarios = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.sync_points.count, 1)))
-        parts = [self._shifts(asked[first : first + scenarios], calls) for first in range(0, len(asked), scenarios)]
+        parts = [self._shifts(queries[first : first + scenarios], calls) for first in range(0, len(queries), scenarios)]
         return CallShifts(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
@@ -121,16 +123,16 @@ class ReducedRun(Struct, frozen=True, dict=True):
         """The reduced ranks of scans in which nothing changes, by number, as far as they were needed."""
         return {}
 
-    def _shifts(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallShifts:
-        by_scan = list(zip(*asked, strict=True))
+    def _shifts(self, queries: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallShifts:
+        by_scan = list(zip(*queries, strict=True))
         found = self._arrivals(by_scan)
         of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
         balanced = np.repeat(np.asarray(of_scans), np.diff(self.sync_points.first), axis=0)
-        scenarios = np.arange(len(asked))  # of the what-ifs that are not settled
-        more = np.zeros((self.sync_points.count, len(asked)), np.int64)
+        scenarios = np.arange(len(queries))  # of the what-ifs that are not settled
+        more = np.zeros((self.sync_points.count, len(queries)), np.int64)
         chosen: Ints | slice = slice(None) if calls is None else calls
         count = self.sync_points.count if calls is None else len(calls)
-        shift, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
+        shift, off = (np.zeros((count, len(queries)), np.int64) for _ in range(2))
         for left_rounds in reversed(range(self.rounds)):
             left, begun = self.sync_points.shifts(found, more, balanced)
             arrived = self._arrived(by_scan, left, begun)
@@ -152,7 +154,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
         self._reduce_unchanged(by_scan)
         nothing = WhatIf()
         changed = [
-            Asked(scan, [what_if for what_if in what_ifs if what_if != nothing], self.sync_points.positions[scan])
+            ScanQuery(scan, [what_if for what_if in what_ifs if what_if != nothing], self.sync_points.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if any(what_if != nothing for what_if in what_ifs) and len(self.sync_points.calls[scan].match)
         ]
@@ -183,7 +185,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
     def _reduce_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
         nothing = WhatIf()
         missing = [
-            Asked(scan, [nothing], self.sync_points.positions[scan])
+            ScanQuery(scan, [nothing], self.sync_points.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if scan not in self._unchanged and nothing in what_ifs and len(self.sync_points.calls[scan].match)
         ]
@@ -192,7 +194,7 @@ class ReducedRun(Struct, frozen=True, dict=True):
 
     def _arrived(self, by_scan: Sequence[Sequence[WhatIf]], left: Ints, begun: Ints) -> Arrived:
         """Return how devices arrive where calls are left with these shifts: by passes over their events."""
-        asked, shifts, places = [], [], []
+        queries, shifts, places = [], [], []
         nothing = WhatIf()
         found = Arrived(begun.copy(), np.full(begun.shape, NO_ROW, np.int32))
         for scan, what_ifs in enumerate(by_scan):
@@ -201,10 +203,12 @@ class ReducedRun(Struct, frozen=True, dict=True):
             scenarios = [scenario for scenario, what_if in enumerate(what_ifs) if moved[scenario] or what_if != nothing]
             if low == high or not scenarios:
                 continue  # Where nothing changes and nothing comes earlier, all shifts are 0.
-            asked.append(Asked(scan, [what_ifs[scenario] for scenario in scenarios], self.sync_points.positions[scan]))
+            queries.append(
+                ScanQuery(scan, [what_ifs[scenario] for scenario in scenarios], self.sync_points.positions[scan])
+            )
             shifts.append(left[low:high] if len(scenarios) == left.shape[1] else left[low:high, scenarios])
             places.append((low, high, scenarios))
-        for (low, high, scenarios), answer in zip(places, self.scans.arrivals(asked, shifts), strict=True):
+        for (low, high, scenarios), answer in zip(places, self.scans.arrivals(queries, shifts), strict=True):
             found.shift_ns[low:high, scenarios] = answer.shift_ns
             found.source[low:high, scenarios] = np.where(answer.source == NO_ROW, NO_ROW, answer.source + low)
         return found

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import (
-    Asked,
     DeviceBounds,
-    Place,
+    DeviceKey,
     RankScans,
     ScanFacts,
+    ScanQuery,
     WindowSaving,
     by_device,
     scan_of,
@@ -84,10 +84,10 @@ _READS = {
 class Bounds(Struct, frozen=True, dict=True):
     """Upper bounds for any what-if, on one device or on all devices of a run together."""
 
-    devices: Mapping[Place, DeviceBounds]
+    devices: Mapping[DeviceKey, DeviceBounds]
     ranks: Mapping[int, int | None]  # by trace_id
     together: JointScan | ReducedRun
-    places: tuple[Place, ...]  # of the scans of `together`
+    device_keys: tuple[DeviceKey, ...]  # of the scans of `together`
     apart: str | None  # why ranks that communicate cannot be scanned together; None: they can
 
     @classmethod
@@ -117,23 +117,23 @@ class Bounds(Struct, frozen=True, dict=True):
         events, costs, needs = (by_device(table) for table in (replay_events, replay_costs, replay_needs))
         devices = {}
         for window in windows.to_pylist():
-            place = (window["trace_id"], window["device"])
+            device_key = (window["trace_id"], window["device"])
             scan = scan_of(
                 window,
-                events.get(place, replay_events[:0]),
-                costs.get(place, replay_costs[:0]),
-                needs.get(place, replay_needs[:0]),
+                events.get(device_key, replay_events[:0]),
+                costs.get(device_key, replay_costs[:0]),
+                needs.get(device_key, replay_needs[:0]),
             )
-            devices[place] = DeviceBounds(window, ScanFacts.of_scan(scan, window), partial(_held, scan))
+            devices[device_key] = DeviceBounds(window, ScanFacts.of_scan(scan, window), partial(_held, scan))
         kernels = [] if members is None else members.select(_OF_MEMBERS).to_pylist()
         whole = Counter(row["match_id"] for row in kernels if row["synchronises"] and row["wait_ns"] is not None)
-        places = tuple(sorted(devices))
+        device_keys = tuple(sorted(devices))
         ranks = [] if traces is None else traces.to_pylist()
         return cls(
             devices,
             {row["trace_id"]: row["rank"] for row in ranks},
-            JointScan.of_scans([devices[place].scan for place in places], whole),
-            places,
+            JointScan.of_scans([devices[device_key].scan for device_key in device_keys], whole),
+            device_keys,
             why_apart(ranks, kernels, sum(device.window_ns for device in devices.values())),
         )
 
@@ -142,20 +142,20 @@ class Bounds(Struct, frozen=True, dict=True):
         """Prepare the bounds of devices whose scans are not held."""
         rows = sorted(windows.to_pylist(), key=lambda row: (row["trace_id"], row["device"]))
         scans = scans_of(rows)
-        facts = scans.facts([Asked(number) for number in range(len(rows))])
+        facts = scans.facts([ScanQuery(number) for number in range(len(rows))])
         devices = {
             (row["trace_id"], row["device"]): DeviceBounds(row, of_one, partial(scans.scan_of, number))
             for number, (row, of_one) in enumerate(zip(rows, facts, strict=True))
         }
-        places = tuple(devices)
+        device_keys = tuple(devices)
         sizes = dict(con.execute(_SYNC_POINT_SIZES).fetchall())
-        sync_points = SyncPoints.of_calls([devices[place].facts.calls for place in places], sizes)
+        sync_points = SyncPoints.of_calls([devices[device_key].facts.calls for device_key in device_keys], sizes)
         traces = con.sql(TRACES).to_arrow_table().to_pylist()
         return cls(
             devices,
             {row["trace_id"]: row["rank"] for row in traces},
             ReducedRun(sync_points, scans),
-            places,
+            device_keys,
             why_apart(
                 traces,
                 con.sql(MEMBERS_THAT_MATTER).to_arrow_table().to_pylist(),
@@ -174,12 +174,12 @@ class Bounds(Struct, frozen=True, dict=True):
         LOADER_WORKERS: no worker finishes a batch earlier than it was taken. STREAM_WAITS: streams waited for others
         wherever they may have.
         """
-        devices = {place: device.at_worst(uncertainty) for place, device in self.devices.items()}
-        if all(devices[place] is self.devices[place] for place in self.places):
+        devices = {device_key: device.at_worst(uncertainty) for device_key, device in self.devices.items()}
+        if all(devices[device_key] is self.devices[device_key] for device_key in self.device_keys):
             return self
         together: JointScan | ReducedRun
         if isinstance(self.together, JointScan):
-            together = replace(self.together, scans=tuple(devices[place].scan for place in self.places))
+            together = replace(self.together, scans=tuple(devices[device_key].scan for device_key in self.device_keys))
         else:
             together = replace(self.together, scans=self.together.scans.at_worst(uncertainty))
         return replace(self, devices=devices, together=together)
@@ -215,35 +215,45 @@ class Bounds(Struct, frozen=True, dict=True):
         """Return the bound of each what-if; one call with many is much faster than many calls."""
         return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
 
-    def bounds_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+    def bounds_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
         """Return `bounds` of each device; where scans are not held, one call with many is much faster than many."""
         if isinstance(self.together, JointScan):
-            return {place: self.bounds(*place, what_ifs) for place, what_ifs in asked.items()}
-        there = [place for place in asked if place in self.devices]
-        savings = self.together.scans.savings([Asked(self._number[place], asked[place]) for place in there])
-        found = {place: [one.saved_ns for one in of_one] for place, of_one in zip(there, savings, strict=True)}
-        return {place: found.get(place, [0] * len(what_ifs)) for place, what_ifs in asked.items()}
+            return {device_key: self.bounds(*device_key, what_ifs) for device_key, what_ifs in queries.items()}
+        there = [device_key for device_key in queries if device_key in self.devices]
+        savings = self.together.scans.savings(
+            [ScanQuery(self._number[device_key], queries[device_key]) for device_key in there]
+        )
+        found = {
+            device_key: [one.saved_ns for one in of_one] for device_key, of_one in zip(there, savings, strict=True)
+        }
+        return {device_key: found.get(device_key, [0] * len(what_ifs)) for device_key, what_ifs in queries.items()}
 
-    def taken_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+    def taken_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
         """Return how many ns of host and ops what-ifs take out of each device's window, even if that saves nothing."""
         if isinstance(self.together, JointScan):
-            return {place: [*map(self.devices[place].taken_ns, what_ifs)] for place, what_ifs in asked.items()}
+            return {
+                device_key: [*map(self.devices[device_key].taken_ns, what_ifs)]
+                for device_key, what_ifs in queries.items()
+            }
         # What causes take is known without a scan.
-        scanned = {place: [item for item in of_one if item != WhatIf(item.removed)] for place, of_one in asked.items()}
-        questions = [Asked(self._number[place], of_one) for place, of_one in scanned.items() if of_one]
+        scanned = {
+            device_key: [item for item in of_one if item != WhatIf(item.removed)]
+            for device_key, of_one in queries.items()
+        }
+        questions = [ScanQuery(self._number[device_key], of_one) for device_key, of_one in scanned.items() if of_one]
         answers = zip(questions, self.together.scans.taken(questions), strict=True)
-        found = {self.places[item.scan]: iter(of_one) for item, of_one in answers}
+        found = {self.device_keys[item.scan]: iter(of_one) for item, of_one in answers}
         return {
-            place: [
-                self.devices[place].taken_ns(item) if item == WhatIf(item.removed) else next(found[place])
+            device_key: [
+                self.devices[device_key].taken_ns(item) if item == WhatIf(item.removed) else next(found[device_key])
                 for item in of_one
             ]
-            for place, of_one in asked.items()
+            for device_key, of_one in queries.items()
         }
 
     @cached_property
-    def _number(self) -> dict[Place, int]:
-        return {place: number for number, place in enumerate(self.places)}
+    def _number(self) -> dict[DeviceKey, int]:
+        return {device_key: number for number, device_key in enumerate(self.device_keys)}
 
     def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
         """Return what each what-if saves, and how much earlier the window begins in it."""
@@ -259,38 +269,38 @@ class Bounds(Struct, frozen=True, dict=True):
         return next((device.abstains for device in self.devices.values() if device.abstains), None)
 
     def what_ifs(
-        self, removed: frozenset[str] | Mapping[int, frozenset[str]], savings: Mapping[Place, Savings] | None = None
-    ) -> dict[Place, WhatIf]:
+        self, removed: frozenset[str] | Mapping[int, frozenset[str]], savings: Mapping[DeviceKey, Savings] | None = None
+    ) -> dict[DeviceKey, WhatIf]:
         """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
-        by_place = {}
-        for place in self.places:
-            rank = self.ranks.get(place[0])
+        by_device_key = {}
+        for device_key in self.device_keys:
+            rank = self.ranks.get(device_key[0])
             causes = removed
             if not isinstance(causes, frozenset):
                 causes = causes.get(-1 if rank is None else rank, frozenset())
-            by_place[place] = WhatIf(causes, (savings or {}).get(place))
-        return by_place
+            by_device_key[device_key] = WhatIf(causes, (savings or {}).get(device_key))
+        return by_device_key
 
-    def run(self, what_ifs: Mapping[Place, WhatIf]) -> RunBound:
+    def run(self, what_ifs: Mapping[DeviceKey, WhatIf]) -> RunBound:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
         return self.runs([what_ifs])[0]
 
-    def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+    def runs(self, queries: Sequence[Mapping[DeviceKey, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
-        return self._run.of_each(asked)
+        return self._run.of_each(queries)
 
     @property
     def nothing_saved(self) -> RunBound:
         """The answer to a question that changes nothing."""
         return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
 
-    def most_alone_ns(self, place: Place) -> int:
+    def most_alone_ns(self, device_key: DeviceKey) -> int:
         """Return a limit of what the run can save by changes on one device alone, found without a scan."""
-        return int(self._run.most_alone_ns[self._number[place]])
+        return int(self._run.most_alone_ns[self._number[device_key]])
 
     @cached_property
     def _run(self) -> WholeRun:
-        return WholeRun(self.devices, self.together, self.places)
+        return WholeRun(self.devices, self.together, self.device_keys)
 
 
 def _held(scan: Scan) -> Scan:

@@ -1,7 +1,7 @@
 """What removing causes saves on one device, measured at both ends of its analysis window, and the scans of all devices.
 
 Each question needs the scans of its devices and nothing of the others, so that any process that can read them answers
-it as well as this one (`opening.attributing`).
+it as well as this one (`pipeline.attributing`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from traceanalyzer.attribution.replay.kernel import DevicePart, DeviceReplay, Po
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import Arrived, RankCalls, ReducedCalls, arrivals, reduced
 
-Place = tuple[int, int]  # trace_id, device
+DeviceKey = tuple[int, int]  # trace_id, device
 
 # Events of the scans that are kept for the next question: 540 bytes each.
 _KEPT_EVENTS = 500_000
@@ -51,19 +51,19 @@ class StoredScans:
         self._folder_of = folder_of
         self._most_kept = kept_events
         self._files: dict[Path, tuple[_RowsOfTraces, ...]] = {}
-        self._kept: dict[Place, Scan] = {}
+        self._kept: dict[DeviceKey, Scan] = {}
         self._kept_events = 0
         self._lock = Lock()  # a worker may have several threads
 
-    def scan(self, place: Place, window: Mapping[str, Any]) -> Scan:
+    def scan(self, device_key: DeviceKey, window: Mapping[str, Any]) -> Scan:
         """Return the scan of a device, whose row of the table `windows` is given."""
         with self._lock:
-            scan = self._kept.pop(place, None)
+            scan = self._kept.pop(device_key, None)
             if scan is None:
-                tables = [file.of(place[0]) for file in self._tables(place[0])]
-                scan = scan_of(window, *(by_device(table).get(place, table[:0]) for table in tables))
+                tables = [file.of(device_key[0]) for file in self._tables(device_key[0])]
+                scan = scan_of(window, *(by_device(table).get(device_key, table[:0]) for table in tables))
                 self._kept_events += scan.events.count
-            self._kept[place] = scan  # the last one used
+            self._kept[device_key] = scan  # the last one used
             while self._kept_events > self._most_kept and len(self._kept) > 1:
                 self._kept_events -= self._kept.pop(next(iter(self._kept))).events.count
             return scan
@@ -115,7 +115,7 @@ class _RowsOfTraces:
         return sum(self._file.metadata.row_group(number).num_rows for number in groups)
 
 
-def by_device(table: pa.Table) -> dict[Place, pa.Table]:
+def by_device(table: pa.Table) -> dict[DeviceKey, pa.Table]:
     """Return the rows of each device, which are contiguous."""
     trace_id, device = column(table, "trace_id"), column(table, "device")
     if not len(trace_id):
@@ -128,7 +128,7 @@ def by_device(table: pa.Table) -> dict[Place, pa.Table]:
     }
 
 
-class Asked(NamedTuple):
+class ScanQuery(NamedTuple):
     """What is asked of one scan: the what-ifs there, and the positions of its sync points, where they matter."""
 
     scan: int
@@ -148,35 +148,35 @@ class RankScans:
         """Return the scans if an uncertainty turns out against fixes."""
         return RankScans(lambda number: self.scan_of(number).at_worst(uncertainty), self.window_of)
 
-    def facts(self, asked: Sequence[Asked]) -> Iterator[ScanFacts]:
+    def facts(self, queries: Sequence[ScanQuery]) -> Iterator[ScanFacts]:
         """Return what is asked again and again of each scan."""
-        for item in asked:
+        for item in queries:
             yield ScanFacts.of_scan(self.scan_of(item.scan), self.window_of(item.scan))
 
-    def savings(self, asked: Sequence[Asked]) -> Iterator[list[WindowSaving]]:
+    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[WindowSaving]]:
         """Return what the what-ifs save of each device's window, if nothing changes elsewhere."""
-        for item in asked:
+        for item in queries:
             yield window_savings(self.scan_of(item.scan), self.window_of(item.scan), item.what_ifs)
 
-    def taken(self, asked: Sequence[Asked]) -> Iterator[list[int]]:
+    def taken(self, queries: Sequence[ScanQuery]) -> Iterator[list[int]]:
         """Return how many ns of host and ops the what-ifs take out of each device's window."""
-        for item in asked:
+        for item in queries:
             scan = self.scan_of(item.scan)
             yield [scan.taken_ns(scan.changes(what_if)) for what_if in item.what_ifs]
 
-    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
+    def reduce_scans(self, queries: Sequence[ScanQuery]) -> Iterator[ReducedCalls]:
         """Return the reduced rank of each scan that is asked."""
-        for item in asked:
+        for item in queries:
             yield reduced(self._part(item))
 
-    def arrivals(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[Arrived]:
+    def arrivals(self, queries: Sequence[ScanQuery], shifts: Sequence[Ints]) -> Iterator[Arrived]:
         """Return how each scan that is asked arrives at its sync points, given the shifts of these."""
-        for item, left in zip(asked, shifts, strict=True):
+        for item, left in zip(queries, shifts, strict=True):
             yield arrivals(self._part(item), left)
 
-    def whole_savings(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[list[int]]:
+    def whole_savings(self, queries: Sequence[ScanQuery], shifts: Sequence[Ints]) -> Iterator[list[int]]:
         """Return what each device's window, which is all of its scan, loses, given the shifts of its sync points."""
-        for item, left in zip(asked, shifts, strict=True):
+        for item, left in zip(queries, shifts, strict=True):
             scan, window = self.scan_of(item.scan), self.window_of(item.scan)
             saved: list[int] = []
             for what_if, given in zip(item.what_ifs, np.ascontiguousarray(left.T), strict=True):
@@ -185,7 +185,7 @@ class RankScans:
                 saved += whole_savings(scan, window, device.ends[:, None], [what_if])
             yield saved
 
-    def _part(self, item: Asked) -> DevicePart:
+    def _part(self, item: ScanQuery) -> DevicePart:
         scan = self.scan_of(item.scan)
         return DevicePart(scan.events, item.positions, [scan.changes(what_if) for what_if in item.what_ifs])
 

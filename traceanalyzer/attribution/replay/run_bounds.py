@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.columns import STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import Asked, DeviceBounds, Place
+from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, DeviceKey, ScanQuery
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 
@@ -27,7 +27,7 @@ class RunBound(Struct, frozen=True):
 
     saved_ns: int
     window_ns: int  # of the slowest device
-    devices: Mapping[Place, int]
+    devices: Mapping[DeviceKey, int]
     least: Self | None = None
 
     @property
@@ -46,39 +46,39 @@ class _Gain(NamedTuple):
 class WholeRun(Struct, frozen=True, dict=True):
     """All devices of a run together, and what each what-if saves of it."""
 
-    devices: Mapping[Place, DeviceBounds]
+    devices: Mapping[DeviceKey, DeviceBounds]
     together: JointScan | ReducedRun
-    places: tuple[Place, ...]  # of the scans of `together`
+    device_keys: tuple[DeviceKey, ...]  # of the scans of `together`
 
-    def of_each(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+    def of_each(self, queries: Sequence[Mapping[DeviceKey, WhatIf]]) -> list[RunBound]:
         """Return what the run saves with each mapping, which has a what-if for some devices or all."""
-        of_places = [[what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked]
-        return [*map(self._of_run, self._gains(of_places))] if asked else []
+        of_devices = [[what_ifs.get(device_key, WhatIf()) for device_key in self.device_keys] for what_ifs in queries]
+        return [*map(self._of_run, self._gains(of_devices))] if queries else []
 
-    def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+    def _gains(self, queries: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         """Return for each question how much each device gains between the collectives of its measurement.
 
         A device that is not measured between collectives gains what it saves alone, or, as far as its window ends with
         all that was recorded, what the others let it.
         """
         if isinstance(self.together, ReducedRun):
-            return self._reduced_gains(self.together, asked)
+            return self._reduced_gains(self.together, queries)
         if not self.together.sync_points:
-            return [[*map(self._gain_alone, self.places, what_ifs)] for what_ifs in asked]
+            return [[*map(self._gain_alone, self.device_keys, what_ifs)] for what_ifs in queries]
         return [
             [
-                self._gain(at, *of_place)
-                for at, of_place in enumerate(zip(self.together.shifts(what_ifs), what_ifs, strict=True))
+                self._gain(at, *of_device)
+                for at, of_device in enumerate(zip(self.together.shifts(what_ifs), what_ifs, strict=True))
             ]
-            for what_ifs in asked
+            for what_ifs in queries
         ]
 
     def _gain(self, at: int, shifts: Ints | None, what_if: WhatIf) -> _Gain:
-        place, sync_points = self.places[at], self.together.sync_points.positions[at]
-        between = self._measured_between[place]
-        device = self.devices[place]
+        device_key, sync_points = self.device_keys[at], self.together.sync_points.positions[at]
+        between = self._measured_between[device_key]
+        device = self.devices[device_key]
         if between is None and not device.is_whole:
-            return self._gain_alone(place, what_if)
+            return self._gain_alone(device_key, what_if)
         if shifts is None:
             return _Gain(0)
         if between is not None:
@@ -90,30 +90,32 @@ class WholeRun(Struct, frozen=True, dict=True):
             return _Gain(min(int(shifts[sync_points[-1]]), device.window_ns))
         return _Gain(device.whole_saving_ns(shifts, what_if))
 
-    def _gain_alone(self, place: Place, what_if: WhatIf) -> _Gain:
-        return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)
+    def _gain_alone(self, device_key: DeviceKey, what_if: WhatIf) -> _Gain:
+        return _Gain(0 if what_if == WhatIf() else self.devices[device_key].savings([what_if])[0].saved_ns)
 
-    def _reduced_gains(self, together: ReducedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+    def _reduced_gains(self, together: ReducedRun, queries: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         """Return what `_gains` does of a run whose devices are reduced."""
         measured: dict[int, list[int]] = {}  # numbers of calls, by device
         whole: dict[int, list[int]] = {}
-        for at, place in enumerate(self.places):
+        for at, device_key in enumerate(self.device_keys):
             low, high = together.sync_points.first[at : at + 2].tolist()
-            if (between := self._measured_between[place]) is not None:
+            if (between := self._measured_between[device_key]) is not None:
                 measured[at] = [
                     low + together.sync_points.positions[at].index(item) for item in between if item is not None
                 ]
-            elif together.sync_points and self.devices[place].is_whole:
+            elif together.sync_points and self.devices[device_key].is_whole:
                 whole[at] = [*range(low, high)]
-        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
-        of_places = [*zip(*asked, strict=True)]
-        alone = [Asked(at, of_places[at]) for at in range(len(of_places)) if at not in measured and at not in whole]
+        gains = np.zeros((2, len(self.device_keys), len(queries)), np.int64)
+        of_devices = [*zip(*queries, strict=True)]
+        alone = [
+            ScanQuery(at, of_devices[at]) for at in range(len(of_devices)) if at not in measured and at not in whole
+        ]
         for item, savings in zip(alone, together.scans.savings(alone), strict=True):
             gains[0, item.scan] = [one.saved_ns for one in savings]
         if not measured and not whole:
             return _gains_of(gains)
         calls = [*measured.values(), *whole.values()]
-        found = together.shifts(asked, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
+        found = together.shifts(queries, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
         edges = np.cumsum([len(of_one) for of_one in calls])[:-1]
         shifts = dict(zip([*measured, *whole], np.split(found.shift_ns, edges), strict=True))
         off = dict(zip([*measured, *whole], np.split(found.off_ns, edges), strict=True))
@@ -123,18 +125,18 @@ class WholeRun(Struct, frozen=True, dict=True):
             if len(of_one) == 2:
                 gains[0, at] -= shifts[at][0] - off[at][0]
                 gains[1, at] += 2 * off[at][0]
-        of_whole = [Asked(at, of_places[at], together.sync_points.positions[at]) for at in whole]
+        of_whole = [ScanQuery(at, of_devices[at], together.sync_points.positions[at]) for at in whole]
         savings_ns = together.scans.whole_savings(of_whole, [shifts[at] for at in whole]) if whole else ()
         for item, saved_ns in zip(of_whole, savings_ns, strict=True):
             self._fill_whole(gains[:, item.scan], item, saved_ns, shifts[item.scan], off[item.scan])
         return _gains_of(gains)
 
-    def _fill_whole(self, gains: Ints, item: Asked, saved_ns: Sequence[int], shifts: Ints, off: Ints) -> None:
+    def _fill_whole(self, gains: Ints, item: ScanQuery, saved_ns: Sequence[int], shifts: Ints, off: Ints) -> None:
         """Write what a window that is all of a scan loses in each what-if, at most, and how much less it may be."""
         gains[0] = saved_ns
         if not len(shifts):
             return
-        window_ns = self.devices[self.places[item.scan]].window_ns
+        window_ns = self.devices[self.device_keys[item.scan]].window_ns
         is_even = np.asarray([STRAGGLER_WAIT in what_if.removed for what_if in item.what_ifs])
         gains[0] = np.where(is_even, np.minimum(shifts[-1], window_ns), saved_ns)
         # What ends with the window ends no earlier and no later than by what the sync points before it are off.
@@ -144,12 +146,12 @@ class WholeRun(Struct, frozen=True, dict=True):
 
     @cached_property
     def most_alone_ns(self) -> Ints:
-        """A limit of what the run can save by changes on one device alone, by place, found without a scan.
+        """A limit of what the run can save by changes on one device alone, by device, found without a scan.
 
         No other device ends earlier than its waits for this one allow, and the run ends with the last.
         """
-        windows_ns = np.asarray([self.devices[place].window_ns for place in self.places])
-        stretches = np.asarray([self._stretch(place) for place in self.places])
+        windows_ns = np.asarray([self.devices[device_key].window_ns for device_key in self.device_keys])
+        stretches = np.asarray([self._stretch(device_key) for device_key in self.device_keys])
         if isinstance(self.together, ReducedRun):
             return _most_alone(windows_ns, stretches, self.together.most_by_one)
         stretches = stretches[:, None]
@@ -159,58 +161,58 @@ class WholeRun(Struct, frozen=True, dict=True):
         return limits
 
     @cached_property
-    def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
-        """By place: the positions of the collectives between which its saving is measured."""
+    def _measured_between(self) -> dict[DeviceKey, tuple[int | None, int] | None]:
+        """By device: the positions of the collectives between which its saving is measured."""
         return {
-            place: _between(self.devices[place], self.together.sync_points.positions[i])
-            for i, place in enumerate(self.places)
+            device_key: _between(self.devices[device_key], self.together.sync_points.positions[i])
+            for i, device_key in enumerate(self.device_keys)
         }
 
-    def _stretch(self, place: Place) -> float:
-        """Return what a shift between the collectives of a place's measurement is of its window."""
-        between = self._measured_between[place]
+    def _stretch(self, device_key: DeviceKey) -> float:
+        """Return what a shift between the collectives of a device's measurement is of its window."""
+        between = self._measured_between[device_key]
         if between is None:
             return 1.0
-        return self.devices[place].window_ns / self._measured_ns(place, between)
+        return self.devices[device_key].window_ns / self._measured_ns(device_key, between)
 
-    def _measured_ns(self, place: Place, between: tuple[int | None, int]) -> int:
+    def _measured_ns(self, device_key: DeviceKey, between: tuple[int | None, int]) -> int:
         first, last = between
-        ends = self.devices[place].facts.end_at
+        ends = self.devices[device_key].facts.end_at
         # A window that begins ahead of its first op begins where it does, whatever is removed.
-        begun_ns = int(self.devices[place].window["start_ns"]) if first is None else ends[first]
+        begun_ns = int(self.devices[device_key].window["start_ns"]) if first is None else ends[first]
         return ends[last] - begun_ns
 
     def _of_run(self, gains: Sequence[_Gain]) -> RunBound:
-        """Return what the run saves, from the gain of each place."""
+        """Return what the run saves, from the gain of each device."""
         saved, least, lengths = {}, {}, {}
-        for i, place in enumerate(self.places):
-            between = self._measured_between[place]
-            window_ns = self.devices[place].window_ns
-            lengths[place] = window_ns
+        for i, device_key in enumerate(self.device_keys):
+            between = self._measured_between[device_key]
+            window_ns = self.devices[device_key].window_ns
+            lengths[device_key] = window_ns
             if between is None:
-                saved[place], least[place] = gains[i].most_ns, max(0, gains[i].most_ns - gains[i].open_ns)
+                saved[device_key], least[device_key] = gains[i].most_ns, max(0, gains[i].most_ns - gains[i].open_ns)
                 continue
-            measured_ns, gain = self._measured_ns(place, between), gains[i]
-            saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
+            measured_ns, gain = self._measured_ns(device_key, between), gains[i]
+            saved[device_key] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
             at_least = min(max(0, round((gain.most_ns - gain.open_ns) * window_ns / measured_ns)), window_ns)
-            least[place] = saved[place] if not gain.open_ns else at_least
+            least[device_key] = saved[device_key] if not gain.open_ns else at_least
         most = _run_bound(lengths, saved)
         return most if least == saved else replace(most, least=_run_bound(lengths, least))
 
 
 def _gains_of(gains_ns: Ints) -> list[list[_Gain]]:
-    """Return the gains of each question (last axis) and place (middle axis)."""
+    """Return the gains of each question (last axis) and device (middle axis)."""
     return [[_Gain(*pair) for pair in of_one.T.tolist()] for of_one in np.moveaxis(gains_ns, -1, 0)]
 
 
-def _run_bound(lengths: Mapping[Place, int], saved: Mapping[Place, int]) -> RunBound:
+def _run_bound(lengths: Mapping[DeviceKey, int], saved: Mapping[DeviceKey, int]) -> RunBound:
     longest = max(lengths.values(), default=0)
-    left = max((lengths[place] - saved[place] for place in lengths), default=0)
+    left = max((lengths[device_key] - saved[device_key] for device_key in lengths), default=0)
     return RunBound(longest - left, longest, saved)
 
 
 def _most_alone(windows_ns: Ints, stretches: NDArray[np.float64], most_by_one: Ints) -> Ints:
-    """Return by place how much sooner the run ends at most where one device's changes give others no more than this."""
+    """Return by device how much sooner the run ends at most where the changes of one give others no more than this."""
     limits = np.zeros(len(windows_ns), np.int64)
     others = np.arange(len(windows_ns))
     for at in np.flatnonzero(most_by_one).tolist():

@@ -11,7 +11,7 @@ import duckdb
 
 from traceanalyzer.attribution.columns import CAUSES
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
-from traceanalyzer.attribution.replay.device_bounds import Place
+from traceanalyzer.attribution.replay.device_bounds import DeviceKey
 from traceanalyzer.attribution.replay.run_bounds import RunBound
 from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, OpSavings, WhatIf
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -73,7 +73,7 @@ FROM kernels
 LEFT JOIN calls USING (trace_id, device)
 """
 
-WhatIfs = Mapping[Place, WhatIf]
+WhatIfs = Mapping[DeviceKey, WhatIf]
 
 MANY_RANKS = "many-ranks: the scan of this many ranks could not be shown to be exact"
 # A range narrower than this share of the window is one number.
@@ -221,31 +221,31 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change, scans_of: ScansOf | 
     """
     bounds = Bounds.load(con, scans_of)
     for name in change.removed:
-        _check_place(bounds, name)
+        _check_devices(bounds, name)
     parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
     coverage = _roof_coverage(con) if change.at_roof else {}
     if change.at_roof:
         parts.append(_at_roof(con))
     labels = change.labels()
-    asked = [*parts, _joined(parts)]
-    together = len(bounds.places) > 1 and bounds.run_abstains() is None
+    queries = [*parts, _joined(parts)]
+    together = len(bounds.device_keys) > 1 and bounds.run_abstains() is None
     lower = bounds.lower_bounds(UNCERTAINTIES)
     uncertainties, from_most_to_least = [*lower], [bounds, *lower.values()]
-    runs = [one.runs(asked) for one in from_most_to_least] if together else []
+    runs = [one.runs(queries) for one in from_most_to_least] if together else []
     if any(run.least for of_one in runs for run in of_one):
         uncertainties.append(MANY_RANKS)
         runs.append([run.least or run for run in runs[-1]])
     devices = []
     for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
-        place = (trace_id, device)
-        abstains = bounds.abstains(*place)
-        what_ifs = [part.get(place, WhatIf()) for part in asked]
+        device_key = (trace_id, device)
+        abstains = bounds.abstains(*device_key)
+        what_ifs = [part.get(device_key, WhatIf()) for part in queries]
         saved: list[list[int | None]] = [[None] * len(what_ifs)] * (len(uncertainties) + 1)
         if abstains is None and together:
-            saved = _never_more([[run.devices[place] for run in of_one] for of_one in runs])
+            saved = _never_more([[run.devices[device_key] for run in of_one] for of_one in runs])
         elif abstains is None:
-            saved = _never_more([one.bounds(*place, what_ifs) for one in from_most_to_least])
-        known = bounds.causes(*place)
+            saved = _never_more([one.bounds(*device_key, what_ifs) for one in from_most_to_least])
+        known = bounds.causes(*device_key)
         seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in what_ifs]
         parts_saved = tuple(map(Saving, labels, saved[0][:-1], saved[-1][:-1], seen))
         in_all = [answers[-1] for answers in saved]
@@ -262,7 +262,7 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change, scans_of: ScansOf | 
                 why,
                 abstains,
                 parts_saved,
-                coverage.get(place),
+                coverage.get(device_key),
             )
         )
     return Answer(change, tuple(devices), _run_answer(bounds, devices, uncertainties, runs))
@@ -294,24 +294,26 @@ def _run_answer(
     )
 
 
-def _check_place(bounds: Bounds, name: str) -> None:
+def _check_devices(bounds: Bounds, name: str) -> None:
     """Raise TraceAnalyzerError where no device of the run, or none of the named rank, has time of a cause.
 
     A device without an answer counts as one that may have it.
     """
     rank = _cause_and_rank(name)[1]
-    ranks = {place: bounds.ranks.get(place[0]) for place in bounds.places}
-    places = [place for place in bounds.places if rank is None or ranks[place] == rank]
+    ranks = {device_key: bounds.ranks.get(device_key[0]) for device_key in bounds.device_keys}
+    device_keys = [device_key for device_key in bounds.device_keys if rank is None or ranks[device_key] == rank]
     if not ranks:
         return
-    if not places:
+    if not device_keys:
         known = ", ".join(map(str, sorted({known for known in ranks.values() if known is not None})))
         hint = f"ranks here: {known}" if known else "the traces name no ranks; leave out the @"
         raise TraceAnalyzerError(f"{name!r}: the run has no rank {rank}", "--remove", hint)
-    asked = set(causes_named([name]))
-    if any(bounds.abstains(*place) is not None or asked & bounds.causes(*place) for place in places):
+    queries = set(causes_named([name]))
+    if any(
+        bounds.abstains(*device_key) is not None or queries & bounds.causes(*device_key) for device_key in device_keys
+    ):
         return
-    here = sorted(CAUSES & {cause for place in places for cause in bounds.causes(*place)})
+    here = sorted(CAUSES & {cause for device_key in device_keys for cause in bounds.causes(*device_key)})
     where = "the run" if rank is None else f"rank {rank}"
     hint = f"causes there: {', '.join(here)}" if here else "no cause has time there"
     raise TraceAnalyzerError(f"{name!r}: {where} has no time of this cause", "--remove", hint)
@@ -320,11 +322,15 @@ def _check_place(bounds: Bounds, name: str) -> None:
 def _without(bounds: Bounds, name: str) -> WhatIfs:
     causes = frozenset(causes_named([name]))
     rank = _cause_and_rank(name)[1]
-    return {place: WhatIf(causes) for place in bounds.places if rank is None or bounds.ranks.get(place[0]) == rank}
+    return {
+        device_key: WhatIf(causes)
+        for device_key in bounds.device_keys
+        if rank is None or bounds.ranks.get(device_key[0]) == rank
+    }
 
 
 def _with(con: duckdb.DuckDBPyConnection, faster: Faster) -> WhatIfs:
-    return {place: WhatIf(savings=savings) for place, savings in _savings(con, faster).items()}
+    return {device_key: WhatIf(savings=savings) for device_key, savings in _savings(con, faster).items()}
 
 
 def _at_roof(con: duckdb.DuckDBPyConnection) -> WhatIfs:
@@ -332,13 +338,13 @@ def _at_roof(con: duckdb.DuckDBPyConnection) -> WhatIfs:
 
     An operator that a cache made faster than its floor stays as it is.
     """
-    savings: dict[Place, dict[int, int]] = {}
+    savings: dict[DeviceKey, dict[int, int]] = {}
     for trace_id, device, op_id, saving_ns in con.execute(_ROOF).fetchall():
         savings.setdefault((trace_id, device), {})[op_id] = saving_ns
-    return {place: WhatIf(savings=of_place) for place, of_place in savings.items()}
+    return {device_key: WhatIf(savings=of_device) for device_key, of_device in savings.items()}
 
 
-def _roof_coverage(con: duckdb.DuckDBPyConnection) -> dict[Place, RoofCoverage]:
+def _roof_coverage(con: duckdb.DuckDBPyConnection) -> dict[DeviceKey, RoofCoverage]:
     """Return how much of each device's kernel time has a floor.
 
     Raises TraceAnalyzerError where none has: the answer would be 'nothing to save'.
@@ -359,16 +365,16 @@ def _roof_coverage(con: duckdb.DuckDBPyConnection) -> dict[Place, RoofCoverage]:
 
 def _joined(parts: Sequence[WhatIfs]) -> WhatIfs:
     """Return all parts as one; of two savings of one kernel the larger one counts."""
-    joined: dict[Place, WhatIf] = {}
+    joined: dict[DeviceKey, WhatIf] = {}
     for part in parts:
-        for place, what in part.items():
-            before = joined.get(place, WhatIf())
+        for device_key, what in part.items():
+            before = joined.get(device_key, WhatIf())
             savings = OpSavings.of(before.savings or {}).joined(OpSavings.of(what.savings or {}))
-            joined[place] = WhatIf(before.removed | what.removed, savings)
+            joined[device_key] = WhatIf(before.removed | what.removed, savings)
     return joined
 
 
-def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[Place, dict[int, int]]:
+def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[DeviceKey, dict[int, int]]:
     classes = {name for (name,) in con.execute(_CLASSES).fetchall()}
     by_name = faster.what not in classes
     try:
@@ -382,7 +388,7 @@ def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[Place, dict
         raise TraceAnalyzerError(
             f"no kernel is of the class {faster.what!r} or has it in its name", "--faster", f"classes here: {known}"
         )
-    savings: dict[Place, dict[int, int]] = {}
+    savings: dict[DeviceKey, dict[int, int]] = {}
     for trace_id, device, op_id, dur_ns in rows:
         savings.setdefault((trace_id, device), {})[op_id] = dur_ns - round(dur_ns / faster.factor)
     return savings

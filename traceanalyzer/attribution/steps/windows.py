@@ -91,9 +91,9 @@ def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
 def link_share(ops: DeviceOps) -> float | None:
     """Return the share of compute time whose launch is known, without ops queued before the trace and those of TPUs."""
     dur: Ints = ops.end - ops.start
-    asked = ops.compute & ~queued_before(ops) & ~ops.of_program
-    total = int(dur[asked].sum())
-    return int(dur[asked & ops.linked].sum()) / total if total else None
+    judged = ops.compute & ~queued_before(ops) & ~ops.of_program
+    total = int(dur[judged].sum())
+    return int(dur[judged & ops.linked].sum()) / total if total else None
 
 
 def launch_latency(ops: DeviceOps) -> int:

@@ -268,9 +268,9 @@ class RpdRecording(ProcessRecording):
         is_copy = np.array([kind.startswith(("Copy", COPY_PREFIX, "Memcpy")) for kind in kinds], np.bool_)
         is_fill = np.array([kind.startswith(("Fill", "Memset")) for kind in kinds], np.bool_)
         moved_at = np.where(is_copy, moved[0].find(api), NONE)
-        asked = [_DIRECTIONS[kind] if 0 <= kind < 4 else None for kind in _at(moved[1][2], moved_at).tolist()]
+        requested = [_DIRECTIONS[kind] if 0 <= kind < 4 else None for kind in _at(moved[1][2], moved_at).tolist()]
         said = [_COPIES.get(kind, kind) for kind in kinds]
-        copies = [way if kind == "Memcpy" else kind for way, kind in zip(asked, said, strict=True)]
+        copies = [way if kind == "Memcpy" else kind for way, kind in zip(requested, said, strict=True)]
         # Nodes of a graph have no launch of their own.
         at = np.where(is_copy | is_fill | (types.to_numpy(zero_copy_only=False) == "Task"), NONE, launches[0].find(api))
         _, *sides, lds, scratch = (ints(_at(column, at)) for column in launches[1])

@@ -113,7 +113,7 @@ class Callers:
 
     _running: dict[int, list[Around]] = field(default_factory=dict)
     _calling: dict[int, list[Around]] = field(default_factory=dict)
-    _asked: dict[int, list[tuple[Around, Int]]] = field(default_factory=dict)
+    _requests: dict[int, list[tuple[Around, Int]]] = field(default_factory=dict)
     _asking: list[tuple[Around, Int, Int]] = field(default_factory=list)
     _taken: set[int] = field(default_factory=set)
 
@@ -130,7 +130,7 @@ class Callers:
         if asks:
             self._asking.append((slices, flows, np.full(len(flows), thread, np.int64)))
         else:
-            self._asked.setdefault(thread, []).append((slices, flows))
+            self._requests.setdefault(thread, []).append((slices, flows))
 
     def twin(self, starts: Int, ends: Int) -> tuple[int, Around] | None:
         """Return the thread that runs programs around all of these calls, else the one that calls programs around them,
@@ -148,16 +148,16 @@ class Callers:
         if asking is None:
             return annotation, python
         slices, flows, threads = asking
-        asked = {number: self._asked_of(number) for number in self._asked}
+        requests = {number: self._requests_of(number) for number in self._requests}
         at_thread, at_ns = thread.copy(), starts.copy()
         is_open = np.ones(len(starts), np.bool_)
         for _ in range(_MOST_HOPS):
             for number in np.unique(at_thread[is_open]).tolist():
                 rows = np.flatnonzero(is_open & (at_thread == number))
                 is_open[rows] = False
-                if number not in asked:
+                if number not in requests:
                     continue
-                done, wanted = asked[number]
+                done, wanted = requests[number]
                 at = _around(done, at_ns[rows], at_ns[rows])
                 rows, at = rows[at != NONE], at[at != NONE]
                 place = np.minimum(np.searchsorted(flows, wanted[at]), len(flows) - 1)
@@ -172,16 +172,16 @@ class Callers:
 
     def _all_asking(self) -> tuple[Around, Int, Int] | None:
         """Return all that asks others, in the order of flows, with the flow and the thread of each."""
-        if not self._asking or not self._asked:
+        if not self._asking or not self._requests:
             return None
         flows = np.concatenate([piece[1] for piece in self._asking])
         threads = np.concatenate([piece[2] for piece in self._asking])
         order = np.argsort(flows, kind="stable")
         return _joined([piece[0] for piece in self._asking]).taken(order), flows[order], threads[order]
 
-    def _asked_of(self, thread: int) -> tuple[Around, Int]:
+    def _requests_of(self, thread: int) -> tuple[Around, Int]:
         """Return what a thread does for others, in order of time, and which flow leads to each."""
-        slices = _joined([piece[0] for piece in self._asked[thread]])
-        flows = np.concatenate([piece[1] for piece in self._asked[thread]])
+        slices = _joined([piece[0] for piece in self._requests[thread]])
+        flows = np.concatenate([piece[1] for piece in self._requests[thread]])
         order = _in_time(slices)
         return slices.taken(order), flows[order]

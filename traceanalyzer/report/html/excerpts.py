@@ -115,7 +115,7 @@ def window_around(place: ExcerptPlace, first_ns: int, last_ns: int) -> ExcerptWi
     return ExcerptWindow(start, end, start + MOST_NS // 2, end - MOST_NS // 2)
 
 
-def scenarios_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow, most_boxes: int) -> list[Lane]:
+def lanes_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow, most_boxes: int) -> list[Lane]:
     """Return the lanes of an excerpt, with at most about so many boxes: the shorter ones are put together."""
     least = max(window.length_ns // PIXELS, 1)
 

@@ -12,7 +12,7 @@ from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.svg import TOKENS
 from traceanalyzer.report.diagnosis_blocks import run_name
 from traceanalyzer.report.html.document import filled, shown_name
-from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, scenarios_of, window_around
+from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, lanes_of, window_around
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.text.words import counted, duration
 
@@ -106,7 +106,7 @@ class Timelines:
         if first_ns is None or last_ns is None or not first_ns <= place.start_ns <= last_ns:
             return False
         window = window_around(place, first_ns, last_ns)
-        lanes = scenarios_of(self._source, place, window, most_slices)
+        lanes = lanes_of(self._source, place, window, most_slices)
         if not lanes:
             return False
         self._excerpts.append(self._plain(place, window, lanes, card, title, first_ns))

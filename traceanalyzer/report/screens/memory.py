@@ -63,7 +63,7 @@ def memory_of_run(connection: duckdb.DuckDBPyConnection) -> MemoryOfRun:
         return MemoryOfRun((), (), (), ())
     place = {"trace": peaks[0]["trace"], "device": peaks[0]["device"]}
     steps = [row for row in rows if row["step"] is not None and place.items() <= row.items()]
-    holders, growing = (dicts_of(connection.execute(*asked)) for asked in ((_HOLDERS, place), (_GROWING,)))
+    holders, growing = (dicts_of(connection.execute(*query)) for query in ((_HOLDERS, place), (_GROWING,)))
     return MemoryOfRun(tuple(peaks), tuple(steps), tuple(holders), tuple(growing))
 
 

@@ -110,7 +110,7 @@ def _explanation_section(explanation: Explanation) -> Section:
     verdict = explanation.verdict
     place = ", ".join(
         f"{name} {value}"
-        for name, value in (("trace", verdict.place.trace), ("device", verdict.place.device))
+        for name, value in (("trace", verdict.scope.trace), ("device", verdict.scope.device))
         if value is not None
     )
     blocks: list[Block] = [Paragraph(_why_so(explanation))]

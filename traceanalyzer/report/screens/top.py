@@ -82,11 +82,11 @@ _TEXTS = {"class", "category", "name", "group_desc", "kind", "limited_by", "tier
 def sections(answer: TopAnswer, run: str) -> list[Section]:
     """Return the largest rows with their share, and how much is not shown."""
     question = question_of(answer.what, answer.by, answer.metric)
-    asked = f"top {answer.what} by {answer.by}{', as a tree' if answer.is_tree else ''}"
+    heading = f"top {answer.what} by {answer.by}{', as a tree' if answer.is_tree else ''}"
     window = "analysis window" if question.has_steps else "all that was recorded"
     where = [f"step {answer.step}" if answer.step is not None else window]
     where += [] if answer.rank is None else [f"rank {answer.rank}"]
-    head = Heading(run, (Text(f"{asked} · {' · '.join(where)}"),))
+    head = Heading(run, (Text(f"{heading} · {' · '.join(where)}"),))
     if answer.nothing is not None:
         return [Section((head, Paragraph(answer.nothing.rstrip("."), role="caution")))]
     ordered = question.by[answer.by]

@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 MOST_DEVICES = 16
 
 # A device, or the run as a whole.
-Place = DeviceAnswer | RunAnswer
+Scope = DeviceAnswer | RunAnswer
 
 
 def sections(answer: Answer, run: str) -> list[Section]:
@@ -51,11 +51,11 @@ def write_json(answer: Answer, run: str, stream: TextIO) -> None:
     visible.write_json(document, stream)
 
 
-def _shares(place: Place) -> dict[str, float | str | None]:
+def _shares(scope: Scope) -> dict[str, float | str | None]:
     return {
-        "saved_share": None if place.saved_ns is None else _share(place.saved_ns, place),
-        "at_least_share": None if place.at_least_ns is None else _share(place.at_least_ns, place),
-        "open_because": place.open_because,
+        "saved_share": None if scope.saved_ns is None else _share(scope.saved_ns, scope),
+        "at_least_share": None if scope.at_least_ns is None else _share(scope.at_least_ns, scope),
+        "open_because": scope.open_because,
     }
 
 
@@ -84,15 +84,15 @@ def _times(answer: Answer) -> list[Section]:
     return [Section((table,), Heading(f"{time} with the change"))]
 
 
-def _times_row(name: str, place: Place) -> tuple[str, ...]:
-    saved_ns = place.saved_ns or 0
-    left_ns = place.window_ns - saved_ns
+def _times_row(name: str, scope: Scope) -> tuple[str, ...]:
+    saved_ns = scope.saved_ns or 0
+    left_ns = scope.window_ns - saved_ns
     return (
         name,
-        duration(_per_step(place, place.window_ns)),
-        duration(_per_step(place, left_ns)),
-        gain(_share(saved_ns, place)),
-        f"{place.window_ns / left_ns:.2f}×" if left_ns else "–",
+        duration(_per_step(scope, scope.window_ns)),
+        duration(_per_step(scope, left_ns)),
+        gain(_share(saved_ns, scope)),
+        f"{scope.window_ns / left_ns:.2f}×" if left_ns else "–",
     )
 
 
@@ -101,17 +101,17 @@ def _parts(answer: Answer) -> list[Section]:
     devices = [device for device in answer.devices if device.saved_ns is not None]
     if not devices:
         return []
-    place: Place = max(devices, key=lambda device: _per_step(device, device.window_ns))
+    scope: Scope = max(devices, key=lambda device: _per_step(device, device.window_ns))
     if answer.run is not None and answer.run.saved_ns is not None:
-        place = answer.run
+        scope = answer.run
     blocks: list[Block] = []
-    if len(place.parts) > 1:
+    if len(scope.parts) > 1:
         rows = [
-            (part.change, duration(_per_step(place, part.saved_ns or 0)), gain(_share(part.saved_ns or 0, place)))
-            for part in place.parts
+            (part.change, duration(_per_step(scope, part.saved_ns or 0)), gain(_share(part.saved_ns or 0, scope)))
+            for part in scope.parts
         ]
         blocks.append(Table(("part", "saves", "share"), tuple(rows), right=frozenset({1, 2})))
-    unseen = [part.change for i, part in enumerate(place.parts) if not any(device.parts[i].seen for device in devices)]
+    unseen = [part.change for i, part in enumerate(scope.parts) if not any(device.parts[i].seen for device in devices)]
     if unseen:
         blocks.append(Paragraph(f"not in this run: {', '.join(unseen)}", role="caution"))
     return [Section(tuple(blocks), Heading("Each part alone"))] if blocks else []
@@ -119,12 +119,12 @@ def _parts(answer: Answer) -> list[Section]:
 
 def _open(answer: Answer) -> list[Block]:
     """Say how far the least saving falls short of the most, and why, for the run or its least certain device."""
-    places: list[Place] = [device for device in answer.devices if device.open_because is not None]
+    scopes: list[Scope] = [device for device in answer.devices if device.open_because is not None]
     if answer.run is not None and answer.run.saved_ns is not None:
-        places = [answer.run] if answer.run.open_because is not None else []
-    if not places:
+        scopes = [answer.run] if answer.run.open_because is not None else []
+    if not scopes:
         return []
-    widest = max(places, key=lambda place: _share((place.saved_ns or 0) - (place.at_least_ns or 0), place))
+    widest = max(scopes, key=lambda scope: _share((scope.saved_ns or 0) - (scope.at_least_ns or 0), scope))
     least, most = (gain(_share(saved_ns or 0, widest)) for saved_ns in (widest.at_least_ns, widest.saved_ns))
     return [Paragraph(f"{widest.open_because}", label=Text(f"anything from {least} to {most}", "caution"))]
 
@@ -164,9 +164,9 @@ def _device_words(answer: Answer, device: DeviceAnswer) -> str:
     return f"{short_names([d.trace for d in answer.devices])[device.trace]} device {device.device}"
 
 
-def _per_step(place: Place, dur_ns: int) -> float:
-    return dur_ns / max(place.step_count, 1)
+def _per_step(scope: Scope, dur_ns: int) -> float:
+    return dur_ns / max(scope.step_count, 1)
 
 
-def _share(dur_ns: int, place: Place) -> float:
-    return dur_ns / place.window_ns if place.window_ns else 0.0
+def _share(dur_ns: int, scope: Scope) -> float:
+    return dur_ns / scope.window_ns if scope.window_ns else 0.0

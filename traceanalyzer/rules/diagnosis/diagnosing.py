@@ -22,7 +22,7 @@ import duckdb
 from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
-from traceanalyzer.diagnosis import Diagnosis, Opening
+from traceanalyzer.diagnosis import DetailRanks, Diagnosis
 from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules.diagnosis.explaining import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import (
@@ -41,17 +41,17 @@ from traceanalyzer.rules.diagnosis.planning import plan_fixes
 from traceanalyzer.rules.diagnosis.ranks import check_ranks, join_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import read_places
-from traceanalyzer.rules.evaluation.removals import Device, RememberedScan
+from traceanalyzer.rules.evaluation.interventions import Device, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, read_query, tables_read
+from traceanalyzer.rules.evaluation.scopes import read_scopes
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
-ALL_OR_USUAL = Opening()
+ALL_OR_USUAL = DetailRanks()
 
 
 @sandbox.total_time()
@@ -63,7 +63,7 @@ def diagnose(
     min_impact_share: float = MIN_IMPACT_SHARE,
     *,
     project: Settings = NO_SETTINGS,
-    opening: Opening = ALL_OR_USUAL,
+    opening: DetailRanks = ALL_OR_USUAL,
     scans_of: ScansOf | None = None,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
@@ -80,7 +80,7 @@ def diagnose(
     metrics = SharedMetrics(con, tables_read(rules))
     metrics.make_for(["recordings", "capabilities", "shared_gpus"])
     recordings = read_recordings(con)
-    run = replace(with_recordings(read_places(con), recordings), name=run_name)
+    run = replace(with_recordings(read_scopes(con), recordings), name=run_name)
     check_ranks(opening, run.ranks)
     scan, run_savings = RememberedScan(bounds, _most_idle_ns(con)), RunSavings(bounds)
     evaluator = Evaluator(con, run, scan, run_savings, values, min_impact_share, metrics=metrics)

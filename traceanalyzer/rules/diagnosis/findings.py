@@ -21,9 +21,9 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, F
 from traceanalyzer.diagnosis.findings import weight_of_fix
 from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.interventions import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.sandbox import read_query
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, SAME_SHARE, Key, Ordered
 from traceanalyzer.rules.rule_file.model import (
@@ -56,7 +56,7 @@ class StepSpread(Struct, frozen=True):
 
 
 def step_spread(
-    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
+    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue]
 ) -> StepSpread:
     """Return how the time that a finding claims lies over the kept steps of its device, or of all.
 
@@ -81,15 +81,15 @@ def step_spread(
 
 
 def _claimed_ns(
-    con: duckdb.DuckDBPyConnection, run: RunPlaces, sql: str, known: Mapping[str, ParamValue], devices: Sequence[Device]
+    con: duckdb.DuckDBPyConnection, run: RunScopes, sql: str, known: Mapping[str, ParamValue], devices: Sequence[Device]
 ) -> tuple[Ints, int]:
     """Return the claimed time of each kept step of some devices, and how many steps have some."""
     count = max((run.windows[key]["step_count"] or 0 for key in devices), default=0)
     if not count:
         return np.zeros(0, np.int64), 0
-    places = [f"{trace_id}/{device}" for trace_id, device in devices]
+    of_devices = [f"{trace_id}/{device}" for trace_id, device in devices]
     query = read_query("claimed_steps").replace("SELECT NULL /* claimed */", sql)
-    rows = sandbox.query(con, query, {**known, "places": places}).rows
+    rows = sandbox.query(con, query, {**known, "devices": of_devices}).rows
     times = np.zeros(max(count, len(rows)), np.int64)
     times[: len(rows)] = [dur_ns for _, dur_ns in rows]
     return times, len(rows)
@@ -110,7 +110,7 @@ _OPEN_QUESTIONS = {
 
 
 def build_finding(
-    run: RunPlaces,
+    run: RunScopes,
     verdict: Verdict,
     values: Mapping[str, ParamValue],
     owned_buckets: Mapping[str, int],
@@ -124,7 +124,7 @@ def build_finding(
     The message takes its numbers from the row `said`, where there is one, instead of the verdict's. Of a run without
     GPU work, whose fixes have no order, `covered_by` names rules whose findings save the same time.
     """
-    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    rule, row, trace = verdict.rule, verdict.row, verdict.scope.trace
     dialect = dialect_at(run, trace)
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
@@ -140,7 +140,7 @@ def build_finding(
         confidence_because=verdict.confidence.because,
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
-        device=verdict.place.device,
+        device=verdict.scope.device,
         message=_limited(message_of(rule, values, row if said is None else said, dialect), verdict, ordered),
         why=spoken(" ".join(rule.why.split()), dialect),
         saving_ns=row["bound_ns"] if of_host else verdict.bound_ns,
@@ -151,7 +151,7 @@ def build_finding(
         owned_ns=owned,
         owned_share=owned / window_ns if owned is not None and window_ns else None,
         owned_buckets=dict(owned_buckets),
-        # Only a rule's worst place says what the fix adds.
+        # Only a rule's worst scope says what the fix adds.
         marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
         marginal_order=None if ordered is None else ordered.order,
         status=ordered.status if ordered is not None else ALTERNATIVE if covered_by else PRIMARY,
@@ -178,9 +178,9 @@ def _limited(message: str, verdict: Verdict, ordered: Ordered | None) -> str:
     return message
 
 
-def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
+def build_explanation(run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
     """Return the explanation of a verdict, to stand under the finding that it explains, without its evidence."""
-    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    rule, row, trace = verdict.rule, verdict.row, verdict.scope.trace
     dialect = dialect_at(run, trace)
     return AttachedExplanation(
         rule=rule.id,
@@ -189,7 +189,7 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
         confidence_because=verdict.confidence.because,
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
-        device=verdict.place.device,
+        device=verdict.scope.device,
         message=message_of(rule, values, row, dialect),
         why=spoken(" ".join(rule.why.split()), dialect),
         fixes=_fixes(run, verdict),
@@ -211,15 +211,15 @@ def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:
     return tuple(address for address in rule.references if "pytorch.org" not in address)
 
 
-def _references(run: RunPlaces, verdict: Verdict, dialect: str | None) -> tuple[str, ...]:
-    trace = verdict.place.trace
+def _references(run: RunScopes, verdict: Verdict, dialect: str | None) -> tuple[str, ...]:
+    trace = verdict.scope.trace
     without = trace in run.without_torch if trace else len(run.without_torch) == len(run.trace_ids)
     return read_on(references_of(verdict.rule, verdict.fix_order), dialect, with_torch=not without)
 
 
 def with_evidence(
     con: duckdb.DuckDBPyConnection,
-    run: RunPlaces,
+    run: RunScopes,
     finding: Finding,
     verdicts: Mapping[Key, Verdict],
     values: Mapping[str, Mapping[str, ParamValue]],
@@ -229,13 +229,13 @@ def with_evidence(
     `verdicts` are those that fired. Of findings that are one on several ranks only the worst is shown, so only for that
     one its tables are asked.
     """
-    verdict = verdicts[finding.rule, Place(finding.trace, finding.device)]
+    verdict = verdicts[finding.rule, Scope(finding.trace, finding.device)]
     is_timed = not verdict.rule.claims.is_empty
     spread = step_spread(con, run, verdict, values[finding.rule]) if is_timed else StepSpread()
     unknown_spread = [_missing_evidence("Claimed time of each step", spread.error)] if spread.error else []
     explanations = []
     for item in finding.explanations:
-        explaining = verdicts[item.rule, Place(item.trace, item.device)]
+        explaining = verdicts[item.rule, Scope(item.trace, item.device)]
         tables = evidence(con, run, explaining, values[item.rule])
         explanations.append(replace(item, evidence=tuple(tables)))
     return replace(
@@ -250,15 +250,15 @@ def with_evidence(
 
 
 def evidence(
-    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
+    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue]
 ) -> list[Evidence]:
     """Return the tables that prove a finding: those of its rule, or the longest rows that it claims."""
     rule = verdict.rule
-    trace_id = run.trace_ids.get(verdict.place.trace or "")
+    trace_id = run.trace_ids.get(verdict.scope.trace or "")
     known = {**claim_values(rule, values), **verdict.row, "trace_id": trace_id, "rule": rule.id}
     tables = []
     for item in rule.evidence or _default_evidence(rule):
-        title = spoken(item.title, dialect_at(run, verdict.place.trace))
+        title = spoken(item.title, dialect_at(run, verdict.scope.trace))
         try:
             rows = sandbox.query(con, item.select, known)
         except sandbox.RuleQueryError as error:
@@ -306,7 +306,7 @@ def _sort_key(finding: Finding) -> tuple[Any, ...]:
     # What claims no time has no place in the order of fixes and comes after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
-    # The worst place of a rule comes first: only it says what the fix adds.
+    # The worst scope of a rule comes first: only it says what the fix adds.
     rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
     # Findings without a saving are sorted by severity.
     return (1, status, saving, order, -SEVERITIES.index(finding.severity), finding.rule, *rest)
@@ -347,7 +347,7 @@ def _merged(group: Sequence[Finding]) -> Finding:
         same_on_ranks=ranks if len(traces) > 1 else (),
         same_on_traces=traces if len(traces) > 1 else (),
         same_on_devices=tuple(sorted(devices)),
-        # Another place may say what the fix adds: windows differ in length, and so do shares of one saving.
+        # Another scope may say what the fix adds: windows differ in length, and so do shares of one saving.
         marginal_ns=next((item.marginal_ns for item in group if item.marginal_ns is not None), None),
         explanations=tuple(explanations.values()),
     )
@@ -364,15 +364,15 @@ def ranged(messages: Sequence[str]) -> str:
     return _NUMBER.sub(range_of, messages[0])
 
 
-def dialect_at(run: RunPlaces, trace: str | None) -> str | None:
+def dialect_at(run: RunScopes, trace: str | None) -> str | None:
     """Return the dialect of a trace; None: that of the run's first one."""
     return run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
 
 
-def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
+def _fixes(run: RunScopes, verdict: Verdict) -> tuple[Fix, ...]:
     """Return the fixes that apply, in the names of the device's vendor."""
-    dialect = dialect_at(run, verdict.place.trace)
-    framework = run.directives.get(verdict.place.trace or next(iter(run.directives), ""))
+    dialect = dialect_at(run, verdict.scope.trace)
+    framework = run.directives.get(verdict.scope.trace or next(iter(run.directives), ""))
     fixes = [_fix(verdict.rule.fixes[index], verdict.row, run.name) for index in verdict.fix_order]
     spoken_of = (in_dialect(fix, dialect, framework) for fix in fixes)
     return tuple(fix for fix in spoken_of if is_possible(fix, dialect))

@@ -18,10 +18,10 @@ from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import Confidence, Place, RunPlaces, least
-from traceanalyzer.rules.evaluation.removals import Device, RememberedScan, Removal
-from traceanalyzer.rules.evaluation.run_savings import PooledSavings, Removals, RunSavings, pooled_row
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention, RememberedScan
+from traceanalyzer.rules.evaluation.run_savings import Interventions, PooledSavings, RunSavings, pooled_row
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, read_query
+from traceanalyzer.rules.evaluation.scopes import Confidence, RunScopes, Scope, least
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import SAME_SHARE, Candidate, PlanContext, group_by_rule
 from traceanalyzer.rules.rule_file.model import (
@@ -71,7 +71,7 @@ def abstain_where_blocked(verdicts: Sequence[Verdict], quality: Sequence[Verdict
     ]
     judged = []
     for verdict in verdicts:
-        wrong = next((item for item in blockers if item.place.meets(verdict.place)), None)
+        wrong = next((item for item in blockers if item.scope.meets(verdict.scope)), None)
         if wrong is not None and verdict.state != ABSTAINED and _is_about_time(verdict.rule):
             unlock = wrong.rule.fixes[wrong.fix_order[0]].text if wrong.fix_order else None
             verdict = replace(
@@ -91,13 +91,13 @@ def lower_confidence(verdicts: Sequence[Verdict], quality: Sequence[Verdict]) ->
             Confidence(_HIGHEST_CONFIDENCE[item.severity or ""], lower_first(item.rule.title))
             for item in warnings
             # A finding about the run rests on every trace.
-            if item.place.trace == trace or (of_run and item.place.trace is not None)
+            if item.scope.trace == trace or (of_run and item.scope.trace is not None)
         ]
 
     return [
         replace(
             verdict,
-            confidence=least([verdict.confidence, *limits(verdict.place.trace, of_run=verdict.rule.scope == RUN)]),
+            confidence=least([verdict.confidence, *limits(verdict.scope.trace, of_run=verdict.rule.scope == RUN)]),
         )
         if verdict.rule.kind == FINDING
         else verdict
@@ -126,20 +126,20 @@ class Evaluator(Struct, frozen=True):
     """Evaluates the rules of one diagnosis; `values` holds each rule's parameters."""
 
     con: duckdb.DuckDBPyConnection
-    run: RunPlaces
+    run: RunScopes
     scan: RememberedScan
     run_savings: RunSavings
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
     # By rule id, of the rules asked so far: what fixes take away, whether the run has nothing for a rule to find, and
     # whether it stays clear whatever is fixed.
-    removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)
+    interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)
     idle: dict[str, bool] = field(default_factory=dict)
     settled: dict[str, bool] = field(default_factory=dict)
     metrics: SharedMetrics | None = None
 
     def evaluate(
-        self, rule: Rule, fixed: Removals | None = None, added: Mapping[Device, int] | None = None
+        self, rule: Rule, fixed: Interventions | None = None, added: Mapping[Device, int] | None = None
     ) -> list[Verdict]:
         """Return a rule's verdicts; with `fixed`, on what its fix adds to that, which is `added` where it is known."""
         question = Question(
@@ -148,7 +148,7 @@ class Evaluator(Struct, frozen=True):
             added,
             self.min_impact_share,
             run_savings=self.run_savings,
-            removals=self.removals,
+            interventions=self.interventions,
             idle=self.idle,
             settled=self.settled,
             metrics=self.metrics,
@@ -156,18 +156,23 @@ class Evaluator(Struct, frozen=True):
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
         return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
 
-    def evaluate_beside(self, rule: Rule, fixed: Removals, beside: Sequence[str]) -> list[Verdict]:
+    def evaluate_beside(self, rule: Rule, fixed: Interventions, beside: Sequence[str]) -> list[Verdict]:
         """Return a rule's verdicts on what its fix adds to `fixed`, and on what the rules `beside` it do not claim."""
         question = Question(
-            self.scan, fixed, beside=tuple(beside), removals=self.removals, idle=self.idle, metrics=self.metrics
+            self.scan,
+            fixed,
+            beside=tuple(beside),
+            interventions=self.interventions,
+            idle=self.idle,
+            metrics=self.metrics,
         )
         return evaluate(self.con, rule, self.run, self.values[rule.id], question)
 
     def prepare(self, rules: Sequence[Rule]) -> None:
         """Scan each device once for the causes of all rules: one by one takes several times as long."""
         whole = [rule for rule in rules if rule.op_saving is None and not rule.removes_claimed]
-        removals = [Removal(frozenset(rule.removes)) for rule in whole]
-        self.scan.prepare(dict.fromkeys(self.run.windows, removals))
+        interventions = [Intervention(frozenset(rule.removes)) for rule in whole]
+        self.scan.prepare(dict.fromkeys(self.run.windows, interventions))
 
 
 def fire(evaluator: Evaluator, rules: Sequence[Rule]) -> list[Verdict]:
@@ -214,21 +219,21 @@ def with_lower_bounds(context: PlanContext, bounds: Bounds, verdicts: Sequence[V
     }
     if not contexts:
         return list(verdicts)
-    by_fix: dict[tuple[Place, str], list[Verdict]] = {}
+    by_fix: dict[tuple[Scope, str], list[Verdict]] = {}
     for verdict in verdicts:
         if _has_saving(context, verdict):
-            by_fix.setdefault((context.place_of(verdict), verdict.rule.id), []).append(verdict)
+            by_fix.setdefault((context.scope_of(verdict), verdict.rule.id), []).append(verdict)
     lower_bounds: dict[int, _LowerBound] = {}
-    for (place, _), own in by_fix.items():
-        removals = Candidate(tuple(own), 0).removals
-        most_ns = left_ns = context.savings_of(place)(removals)
+    for (scope, _), own in by_fix.items():
+        interventions = Candidate(tuple(own), 0).interventions
+        most_ns = left_ns = context.savings_of(scope)(interventions)
         falls = {}
         for uncertainty, at_least_context in contexts.items():
-            least_ns = min(left_ns, _at_least(at_least_context, place, removals))
+            least_ns = min(left_ns, _at_least(at_least_context, scope, interventions))
             falls[uncertainty], left_ns = left_ns - least_ns, least_ns
         is_little = left_ns < _SURE_SHARE * most_ns
-        if is_little or most_ns - left_ns >= context.min_impact_share * context.window_ns(place):
-            lower = _LowerBound(left_ns / context.window_ns(place), max(falls, key=falls.__getitem__), is_little)
+        if is_little or most_ns - left_ns >= context.min_impact_share * context.window_ns(scope):
+            lower = _LowerBound(left_ns / context.window_ns(scope), max(falls, key=falls.__getitem__), is_little)
             lower_bounds |= {id(verdict): lower for verdict in own}
     return [_with(context, item, lower_bounds[id(item)]) if id(item) in lower_bounds else item for item in verdicts]
 
@@ -244,14 +249,14 @@ def _measured_by(context: PlanContext, bounds: Bounds) -> PlanContext:
     return replace(context, scan=scan, run_savings=of_run)
 
 
-def _at_least(context: PlanContext, place: Place, removals: Removals) -> int:
-    saved_ns = context.savings_of(place)(removals)
-    return saved_ns if context.run_savings is None else max(0, saved_ns - context.run_savings.open_ns(removals))
+def _at_least(context: PlanContext, scope: Scope, interventions: Interventions) -> int:
+    saved_ns = context.savings_of(scope)(interventions)
+    return saved_ns if context.run_savings is None else max(0, saved_ns - context.run_savings.open_ns(interventions))
 
 
 def _has_saving(context: PlanContext, verdict: Verdict) -> bool:
     is_timed = verdict.state == FIRED and verdict.rule.kind == FINDING and verdict.bound_ns is not None
-    return is_timed and (context.run_savings is not None or verdict.place.device is not None)
+    return is_timed and (context.run_savings is not None or verdict.scope.device is not None)
 
 
 def _with(context: PlanContext, verdict: Verdict, lower: _LowerBound) -> Verdict:
@@ -280,18 +285,18 @@ def clear_behind_other_devices(
     rows = sandbox.query(con, read_query("launching_threads"), {}, sandbox.UNLIMITED).dicts()
     threads: dict[Device, int] = {(row["trace_id"], row["device"]): row["thread_id"] for row in rows}
     compute_ns: dict[Device, int] = {(row["trace_id"], row["device"]): row["compute_ns"] for row in rows}
-    saved = {(v.rule.id, context.run.key(v.place)): v.bound_ns or 0 for v in verdicts if v.state == FIRED}
+    saved = {(v.rule.id, context.run.key(v.scope)): v.bound_ns or 0 for v in verdicts if v.state == FIRED}
     kept = []
     for verdict in verdicts:
-        own = context.run.key(verdict.place)
+        own = context.run.key(verdict.scope)
         others = [key for key in threads if key[0] == own[0] and key != own and threads[key] == threads.get(own)]
-        if others and verdict.place.device is not None and _can_save(verdict):
+        if others and verdict.scope.device is not None and _can_save(verdict):
             left_ns = windows[own]["window_ns"] - max(
                 compute_ns[key] - saved.get((verdict.rule.id, key), 0) for key in others
             )
-            if left_ns < context.floor_ns(verdict.place):
+            if left_ns < context.floor_ns(verdict.scope):
                 detail = "saves nothing of the program: another device computes all the time for the same thread"
-                verdict = replace(verdict, state=CLEAR, reason=HIDDEN_BY_DEVICES, detail=detail, removals={})
+                verdict = replace(verdict, state=CLEAR, reason=HIDDEN_BY_DEVICES, detail=detail, interventions={})
         kept.append(verdict)
     return kept
 
@@ -312,13 +317,15 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
     timed = group_by_rule(
         [item for item in verdicts if item.state == FIRED and item.rule.kind == FINDING and item.bound_ns is not None]
     )
-    removals = {rule: Candidate(tuple(own), 0).removals for rule, own in timed.items() if own[0].rule.scope == DEVICE}
-    run_savings.prepare(removals.values())
-    saved = {rule: run_savings.saved_ns(removals[rule]) if rule in removals else None for rule in timed}
-    open_ns = {rule: run_savings.open_ns(Candidate(tuple(own), 0).removals) for rule, own in timed.items()}
+    interventions = {
+        rule: Candidate(tuple(own), 0).interventions for rule, own in timed.items() if own[0].rule.scope == DEVICE
+    }
+    run_savings.prepare(interventions.values())
+    saved = {rule: run_savings.saved_ns(interventions[rule]) if rule in interventions else None for rule in timed}
+    open_ns = {rule: run_savings.open_ns(Candidate(tuple(own), 0).interventions) for rule, own in timed.items()}
     worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in timed.items()}
     pooled_rows = {
-        rule: pooled_row(context.run, own, saved[rule] or 0) for rule, own in timed.items() if rule in removals
+        rule: pooled_row(context.run, own, saved[rule] or 0) for rule, own in timed.items() if rule in interventions
     }
     weighed = []
     timed_ids = {id(verdict) for own in timed.values() for verdict in own}
@@ -335,10 +342,10 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
 
 def _weighed(context: PlanContext, verdict: Verdict, run_ns: int | None, worst_share: float) -> Verdict:
     run_ns = run_ns or 0
-    window_ns = context.window_ns(Place())
+    window_ns = context.window_ns(Scope())
     share = run_ns / window_ns if window_ns else 0.0
     weighed = replace(verdict, run_ns=run_ns, run_share=share)
-    if run_ns < context.floor_ns(Place()):
+    if run_ns < context.floor_ns(Scope()):
         own = verdict.bound_share or 0.0
         rest = "of all recordings" if context.run.pooled else "of the run: other ranks are what it waits for"
         detail = f"saves {own:.1%} here and {share:.1%} {rest}"

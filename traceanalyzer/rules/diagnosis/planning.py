@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from traceanalyzer.rules.diagnosis.firing import Evaluator, lower_confidence
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
-from traceanalyzer.rules.evaluation.run_savings import Removals
+from traceanalyzer.rules.evaluation.interventions import Device, claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.run_savings import Interventions
 from traceanalyzer.rules.evaluation.sandbox import read_query
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE, LATENT, FixOrder, Key, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import add_latent, find_joint, put_in_order, say_what_is_left
@@ -33,11 +33,11 @@ _TABLES = (
 
 def share_out(
     con: duckdb.DuckDBPyConnection,
-    run: RunPlaces,
+    run: RunScopes,
     fired: Sequence[Verdict],
     values: Mapping[str, Mapping[str, ParamValue]],
 ) -> dict[Key, dict[str, int]]:
-    """Return the nanoseconds that each fired finding owns of each bucket, by rule id and place.
+    """Return the nanoseconds that each fired finding owns of each bucket, by rule id and scope.
 
     The finding whose rule refines most deeply takes a row that several claim, then the one with the larger bound, then
     the first by id. The claims stay in the connection for `unexplained`.
@@ -75,12 +75,12 @@ def find_refined(verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> dict[
 def _refined_by(verdict: Verdict, verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> str | None:
     if owned.get(key_of(verdict), 0) > ALTERNATIVE_SHARE * (verdict.bound_ns or 0):
         return None
-    finer = (item for item in verdicts if item.place.covers(verdict.place) and verdict.rule.id in item.rule.refines)
+    finer = (item for item in verdicts if item.scope.covers(verdict.scope) and verdict.rule.id in item.rule.refines)
     best = max(finer, key=lambda item: (owned.get(key_of(item), 0), item.rule.id), default=None)
     return None if best is None or not owned.get(key_of(best)) else best.rule.id
 
 
-def unexplained(con: duckdb.DuckDBPyConnection, run: RunPlaces) -> tuple[tuple[str, int], ...]:
+def unexplained(con: duckdb.DuckDBPyConnection, run: RunScopes) -> tuple[tuple[str, int], ...]:
     """Return the time of the analysis windows that is no compute and that no finding owns, by bucket, largest first."""
     known = {"unjudged": [run.trace_ids[trace] for trace in sorted(run.unjudged)]}
     rows = sandbox.query(con, read_query("unexplained_time"), known, sandbox.UNLIMITED).rows
@@ -120,7 +120,7 @@ class Planned(Struct, frozen=True):
     suppressed: Set[Key]
     refined: Mapping[Key, str]  # what a finer finding replaces, with the rule of that one
     owned: Mapping[Key, Mapping[str, int]]  # by bucket
-    orders: Mapping[Place, FixOrder]
+    orders: Mapping[Scope, FixOrder]
 
 
 def plan_fixes(
@@ -145,7 +145,7 @@ def plan_fixes(
     orders = put_in_order(context, [verdict for verdict in visible if key_of(verdict) not in refined], owned)
     waiting = [verdict for verdict in verdicts if overrides.suppression(run, verdict) is None]
 
-    def evaluate(rule: Rule, fixed: Removals, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
+    def evaluate(rule: Rule, fixed: Interventions, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
         if evaluator.settled.get(rule.id):
             return []
         return lower_confidence(evaluator.evaluate(rule, fixed, added), quality)
@@ -167,7 +167,7 @@ def plan_fixes(
     return Planned(fired, suppressed, refined, shares, orders)
 
 
-def _in_order(orders: Mapping[Place, FixOrder], verdict: Verdict) -> Verdict:
+def _in_order(orders: Mapping[Scope, FixOrder], verdict: Verdict) -> Verdict:
     """Return the verdict as it stands in the order of fixes, where it may say less than by itself."""
     items = (item for order in orders.values() for item in order.items if item.rule == verdict.rule.id)
-    return next((own for item in items for own in item.candidate.verdicts if own.place == verdict.place), verdict)
+    return next((own for item in items for own in item.candidate.verdicts if own.scope == verdict.scope), verdict)

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.diagnosis import (
+    DetailRanks,
     DeviceLedger,
     Finding,
-    Opening,
     RankSteps,
     Recording,
     RunLedger,
@@ -28,9 +28,9 @@ from traceanalyzer.diagnosis import (
     StandsOut,
 )
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device
+from traceanalyzer.rules.evaluation.interventions import Device
 from traceanalyzer.rules.evaluation.sandbox import read_query
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import (
     Candidate,
@@ -53,7 +53,7 @@ def join_ranks(context: PlanContext, verdicts: Sequence[Verdict], evaluate: Reev
     run_savings = context.run_savings
     if run_savings is None:
         return list(verdicts)
-    in_turn: dict[str, set[Place]] = {}
+    in_turn: dict[str, set[Scope]] = {}
     groups = []
     for rule, own in group_by_rule(verdicts).items():
         fired = [verdict for verdict in own if verdict.state == FIRED]
@@ -62,14 +62,14 @@ def join_ranks(context: PlanContext, verdicts: Sequence[Verdict], evaluate: Reev
             groups.append((rule, fired, clear))
     after = fired_after(context, [[*fired, *clear] for _, fired, clear in groups], {}, evaluate)
     for (rule, fired, clear), of_rule in zip(groups, after, strict=True):
-        places = {verdict.place for verdict in of_rule.get(Place(), ())}
-        late = [verdict for verdict in clear if verdict.place in places]
-        alone, with_late = (Candidate(tuple(ranks), 0).removals for ranks in (fired, [*fired, *late]))
-        if late and run_savings.saved_ns(with_late) - run_savings.saved_ns(alone) >= context.floor_ns(Place()):
-            in_turn[rule] = {verdict.place for verdict in (*fired, *late)}
+        scopes = {verdict.scope for verdict in of_rule.get(Scope(), ())}
+        late = [verdict for verdict in clear if verdict.scope in scopes]
+        alone, with_late = (Candidate(tuple(ranks), 0).interventions for ranks in (fired, [*fired, *late]))
+        if late and run_savings.saved_ns(with_late) - run_savings.saved_ns(alone) >= context.floor_ns(Scope()):
+            in_turn[rule] = {verdict.scope for verdict in (*fired, *late)}
     return [
         replace(verdict, state=FIRED, reason=None, detail=None, in_turn=True)
-        if verdict.place in in_turn.get(verdict.rule.id, ())
+        if verdict.scope in in_turn.get(verdict.rule.id, ())
         else verdict
         for verdict in verdicts
     ]
@@ -179,8 +179,8 @@ def read_recordings(con: duckdb.DuckDBPyConnection) -> tuple[Recording, ...]:
     return tuple(Recording(*row) for row in rows)
 
 
-def with_recordings(run: RunPlaces, recordings: Sequence[Recording]) -> RunPlaces:
-    """Return the places of a run without the recordings that are only listed; its pooled ones share their steps.
+def with_recordings(run: RunScopes, recordings: Sequence[Recording]) -> RunScopes:
+    """Return the scopes of a run without the recordings that are only listed; its pooled ones share their steps.
 
     Steps are pooled where one device of one rank was recorded several times. Ranks that wait for each other are
     followed in each session by itself.
@@ -189,7 +189,7 @@ def with_recordings(run: RunPlaces, recordings: Sequence[Recording]) -> RunPlace
     judged = [item for item in recordings if item.is_judged]
     run = replace(
         run,
-        devices=tuple(place for place in run.devices if place.trace not in unjudged),
+        devices=tuple(scope for scope in run.devices if scope.trace not in unjudged),
         windows={key: window for key, window in run.windows.items() if window["trace"] not in unjudged},
         unjudged=unjudged,
     )
@@ -203,7 +203,7 @@ def with_recordings(run: RunPlaces, recordings: Sequence[Recording]) -> RunPlace
     return replace(run, windows={key: window | together for key, window in run.windows.items()}, pooled=pooled)
 
 
-def _spread(run: RunPlaces, pooled: Sequence[Device]) -> float | None:
+def _spread(run: RunScopes, pooled: Sequence[Device]) -> float | None:
     """Return the standard deviation of all steps over their mean, from those of each recording."""
     windows: list[dict[str, Any]] = [run.windows[device] for device in pooled]
     steps = sum(window["step_count"] for window in windows)
@@ -220,7 +220,7 @@ def _spread(run: RunPlaces, pooled: Sequence[Device]) -> float | None:
     return float(math.sqrt(squares / (steps - 1)) / mean_ns)
 
 
-def judged_ledgers(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> tuple[DeviceLedger, ...]:
+def judged_ledgers(run: RunScopes, ledgers: Sequence[DeviceLedger]) -> tuple[DeviceLedger, ...]:
     """Return the ledgers of the recordings that the report is about, of the devices that compute.
 
     Beside devices that compute, one that only sends or receives copies waits for nothing. Where none computes, all are.
@@ -233,7 +233,7 @@ def judged_ledgers(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> tuple[Dev
     )
 
 
-def pooled_ledger(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> RunLedger | None:
+def pooled_ledger(run: RunScopes, ledgers: Sequence[DeviceLedger]) -> RunLedger | None:
     """Return the ledger of all steps of the pooled recordings; None where nothing is pooled."""
     if not run.pooled:
         return None
@@ -251,8 +251,8 @@ _LEAST_OWNED_SHARE = 0.01
 _MOST_OUTLIERS = 8
 
 
-def choose_opened(
-    opening: Opening,
+def choose_detail_ranks(
+    detail_ranks: DetailRanks,
     ranks: Mapping[str, int | None],
     steps: Sequence[RankSteps],
     run_ledger: RunLedger | None,
@@ -263,12 +263,12 @@ def choose_opened(
     In this order, as far as there is room: ranks for which the run waits 1 % of its time or more, those that stand out
     most, of each role the rank with the usual own time, and the worst rank of each finding.
     """
-    check_ranks(opening, ranks)
-    if not opening.ranks and len(ranks) <= opening.most:
+    check_ranks(detail_ranks, ranks)
+    if not detail_ranks.ranks and len(ranks) <= detail_ranks.most:
         return None
     trace_of = {rank: trace for trace, rank in reversed([*ranks.items()]) if rank is not None}
-    if opening.ranks:
-        return Screening(len(ranks), tuple(trace_of[rank] for rank in dict.fromkeys(opening.ranks)))
+    if detail_ranks.ranks:
+        return Screening(len(ranks), tuple(trace_of[rank] for rank in dict.fromkeys(detail_ranks.ranks)))
     owners = [] if run_ledger is None else run_ledger.ranks
     least_ns = 0 if run_ledger is None else _LEAST_OWNED_SHARE * run_ledger.window_ns
     chosen = [trace_of[rank] for rank, ns in owners if rank in trace_of and ns >= least_ns]
@@ -276,13 +276,13 @@ def choose_opened(
     chosen += [steps[at].trace for _, at in sorted(outliers)[:_MOST_OUTLIERS]]
     chosen += _usual(steps)
     chosen += [finding.trace for finding in findings if finding.trace is not None]
-    return Screening(len(ranks), tuple(dict.fromkeys(chosen))[: opening.most])
+    return Screening(len(ranks), tuple(dict.fromkeys(chosen))[: detail_ranks.most])
 
 
-def check_ranks(opening: Opening, ranks: Mapping[str, int | None]) -> None:
+def check_ranks(detail_ranks: DetailRanks, ranks: Mapping[str, int | None]) -> None:
     """Raise TraceAnalyzerError for a rank to be opened that the run does not have."""
     known = {rank for rank in ranks.values() if rank is not None}
-    for rank in opening.ranks:
+    for rank in detail_ranks.ranks:
         if rank not in known:
             hint = f"it has {len(known)}, from {min(known)} to {max(known)}" if known else "the traces name no ranks"
             raise TraceAnalyzerError(f"the run has no rank {rank}", "--open-ranks", hint)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from traceanalyzer.diagnosis import (
     BelowNoise,
+    DetailRanks,
     DeviceLedger,
     Diagnosis,
     Finding,
@@ -21,7 +22,6 @@ from traceanalyzer.diagnosis import (
     HostLedger,
     KernelClass,
     LateBegin,
-    Opening,
     Outcome,
     Recording,
     RunLedger,
@@ -44,11 +44,11 @@ from traceanalyzer.rules.diagnosis.findings import (
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.planning import Planned
-from traceanalyzer.rules.diagnosis.ranks import choose_opened, judged_ledgers, pooled_ledger, rank_steps
+from traceanalyzer.rules.diagnosis.ranks import choose_detail_ranks, judged_ledgers, pooled_ledger, rank_steps
 from traceanalyzer.rules.dialects import spoken
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.run_savings import selected_over_all
 from traceanalyzer.rules.evaluation.sandbox import read_query
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Key, Ordered, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import plan_of
@@ -188,7 +188,7 @@ def build_diagnosis(
     rules: Sequence[Rule],
     overrides: Overrides,
     results: Results,
-    opening: Opening,
+    detail_ranks: DetailRanks,
     recordings: Sequence[Recording] = (),
 ) -> Diagnosis:
     """Return the diagnosis; reads the claims that `share_out` left in the connection."""
@@ -207,7 +207,7 @@ def build_diagnosis(
         _outcome(run, v, overrides, results.planned.refined, latent) for v in (*judged, *results.explained.verdicts)
     ]
     plans = tuple(
-        plan_of(context, place, order) for place, order in sorted(results.planned.orders.items(), key=_place_order)
+        plan_of(context, scope, order) for scope, order in sorted(results.planned.orders.items(), key=_scope_order)
     )
     device_ledgers = judged_ledgers(run, ledgers(con))
     ledger_of_run = pooled_ledger(run, device_ledgers)
@@ -215,7 +215,7 @@ def build_diagnosis(
         ledger_of_run = run_ledger(con, device_ledgers)
     ranks = rank_steps(con, device_ledgers)
     found = [_findings(evaluator, visible, results, ranked), _findings(evaluator, silent, results, {})]
-    screening = choose_opened(opening, run.ranks, ranks, ledger_of_run, sort_findings(found[0], plans))
+    screening = choose_detail_ranks(detail_ranks, run.ranks, ranks, ledger_of_run, sort_findings(found[0], plans))
     findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
     suppressed = sort_findings(suppressed)
     blocked = {finding.trace for finding in findings if finding.severity == "blocker"}
@@ -244,7 +244,7 @@ def build_diagnosis(
     )
 
 
-def _place_order(item: tuple[Place, FixOrder]) -> tuple[str, int]:
+def _scope_order(item: tuple[Scope, FixOrder]) -> tuple[str, int]:
     return item[0].trace or "", item[0].device or 0
 
 
@@ -279,7 +279,7 @@ def _covered_by(verdict: Verdict, verdicts: Sequence[Verdict]) -> tuple[str, ...
         other
         for other in verdicts
         if verdict.rule.scope == HOST == other.rule.scope
-        and other.place == verdict.place
+        and other.scope == verdict.scope
         and other.row.get("bucket") == verdict.row.get("bucket")
     )
     return tuple(sorted(other.rule.id for other in alike if _is_ahead(other, verdict)))
@@ -306,17 +306,17 @@ def _proven(
     ]
 
 
-def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:
+def _below_noise(run: RunScopes, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:
     """Return what fired and saves too little to be more than chance, largest first; of two rules for it the finer."""
     hidden = [verdict for verdict in verdicts if verdict.reason == BELOW_NOISE]
-    finer = {(rule, verdict.place) for verdict in hidden for rule in verdict.rule.refines}
+    finer = {(rule, verdict.scope) for verdict in hidden for rule in verdict.rule.refines}
     items = [
         BelowNoise(
             rule=verdict.rule.id,
             title=verdict.rule.title,
-            trace=verdict.place.trace,
-            rank=run.ranks.get(verdict.place.trace or ""),
-            device=verdict.place.device,
+            trace=verdict.scope.trace,
+            rank=run.ranks.get(verdict.scope.trace or ""),
+            device=verdict.scope.device,
             saving_ns=verdict.bound_ns or 0,
             saving_share=verdict.bound_share or 0.0,
             noise_share=verdict.row["noise_share"],
@@ -328,7 +328,7 @@ def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNois
 
 
 def _outcome(
-    run: RunPlaces, verdict: Verdict, overrides: Overrides, refined: Mapping[Key, str], latent: Mapping[Key, Ordered]
+    run: RunScopes, verdict: Verdict, overrides: Overrides, refined: Mapping[Key, str], latent: Mapping[Key, Ordered]
 ) -> Outcome:
     key = key_of(verdict)
     state = LATENT if key in latent else verdict.state
@@ -347,11 +347,11 @@ def _outcome(
         reasons = {"reason": "refined", "detail": f"{refined[key]} says the same more exactly"}
     return Outcome(
         rule=verdict.rule.id,
-        title=spoken(verdict.rule.title, dialect_at(run, verdict.place.trace)),
+        title=spoken(verdict.rule.title, dialect_at(run, verdict.scope.trace)),
         state=state,
-        trace=verdict.place.trace,
-        rank=run.ranks.get(verdict.place.trace or ""),
-        device=verdict.place.device,
+        trace=verdict.scope.trace,
+        rank=run.ranks.get(verdict.scope.trace or ""),
+        device=verdict.scope.device,
         kind=verdict.rule.kind,
         **reasons,
     )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey, WhatIfScan, write_bound
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention, InterventionKey, WhatIfScan, write_bound
+from traceanalyzer.rules.evaluation.scopes import RunScopes
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import Bounds
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from traceanalyzer.rules.evaluation.verdicts import Verdict
 
 
-Removals = Mapping[Device, Removal]
+Interventions = Mapping[Device, Intervention]
 
 _ALONE = "not-applicable: one device is all there is"
 _APART = "not-applicable: the ranks do not wait for each other in collectives"
-_Key = frozenset[tuple[Device, RemovalKey]]
+_Key = frozenset[tuple[Device, InterventionKey]]
 
 
 class RunSavings:
@@ -39,18 +39,18 @@ class RunSavings:
         self.abstains = _abstains(bounds) or blocker
         self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
 
-    def saved_ns(self, removals: Removals) -> int:
+    def saved_ns(self, interventions: Interventions) -> int:
         """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
-        stated_ns = max((removal.stated_ns for removal in removals.values()), default=0)
-        return min(self._scanned(removals).saved_ns + stated_ns, self.window_ns)
+        stated_ns = max((intervention.stated_ns for intervention in interventions.values()), default=0)
+        return min(self._scanned(interventions).saved_ns + stated_ns, self.window_ns)
 
-    def open_ns(self, removals: Removals) -> int:
+    def open_ns(self, interventions: Interventions) -> int:
         """Return how much less than `saved_ns` it may be: not 0 where the scan could not be shown to be exact."""
-        return self._scanned(removals).open_ns
+        return self._scanned(interventions).open_ns
 
-    def prepare(self, asked: Iterable[Removals]) -> None:
+    def prepare(self, queries: Iterable[Interventions]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
-        questions = [_changes(removals) for removals in asked]
+        questions = [_changes(interventions) for interventions in queries]
         unknown = {key: changes for changes in questions if changes and (key := _key(changes)) not in self._known}
         answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
         self._known.update(zip(unknown, answers, strict=True))
@@ -59,16 +59,16 @@ class RunSavings:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
         return self._bounds.most_alone_ns(device)
 
-    def taken_ns(self, asked: Mapping[Device, Sequence[Removal]]) -> dict[Device, list[int]]:
+    def taken_ns(self, queries: Mapping[Device, Sequence[Intervention]]) -> dict[Device, list[int]]:
         """Return the time that each fix takes out of its device's window, whether or not the run gains by it."""
-        taken = self._bounds.taken_of_each({at: [one.scenario() for one in of_one] for at, of_one in asked.items()})
+        taken = self._bounds.taken_of_each({at: [one.scenario() for one in of_one] for at, of_one in queries.items()})
         return {
-            device: [ns + removal.stated_ns for ns, removal in zip(taken[device], of_one, strict=True)]
-            for device, of_one in asked.items()
+            device: [ns + intervention.stated_ns for ns, intervention in zip(taken[device], of_one, strict=True)]
+            for device, of_one in queries.items()
         }
 
-    def _scanned(self, removals: Removals) -> RunBound:
-        changes = _changes(removals)
+    def _scanned(self, interventions: Interventions) -> RunBound:
+        changes = _changes(interventions)
         if not changes:
             return self._nothing
         key = _key(changes)
@@ -77,41 +77,41 @@ class RunSavings:
         return self._known[key]
 
 
-def _changes(removals: Removals) -> dict[Device, Removal]:
-    return {place: item for place, item in removals.items() if item.is_scanned}
+def _changes(interventions: Interventions) -> dict[Device, Intervention]:
+    return {device: item for device, item in interventions.items() if item.is_scanned}
 
 
-def _key(changes: Removals) -> _Key:
-    return frozenset((place, item.key) for place, item in changes.items())
+def _key(changes: Interventions) -> _Key:
+    return frozenset((device, item.key) for device, item in changes.items())
 
 
-def _scenarios(changes: Removals) -> dict[Device, WhatIf]:
-    return {place: item.scenario() for place, item in changes.items()}
+def _scenarios(changes: Interventions) -> dict[Device, WhatIf]:
+    return {device: item.scenario() for device, item in changes.items()}
 
 
-def by_device(asked: Iterable[Removals]) -> dict[Device, list[Removal]]:
+def by_device(queries: Iterable[Interventions]) -> dict[Device, list[Intervention]]:
     """Return what is asked of each device."""
-    removals: dict[Device, list[Removal]] = {}
-    for fix in asked:
-        for device, removal in fix.items():
-            removals.setdefault(device, []).append(removal)
-    return removals
+    interventions: dict[Device, list[Intervention]] = {}
+    for fix in queries:
+        for device, intervention in fix.items():
+            interventions.setdefault(device, []).append(intervention)
+    return interventions
 
 
-def joined(*fixes: Removals) -> dict[Device, Removal]:
+def joined(*fixes: Interventions) -> dict[Device, Intervention]:
     """Return all fixes at once."""
-    by_place: dict[Device, Removal] = {}
+    at_once: dict[Device, Intervention] = {}
     for fix in fixes:
-        for place, removal in fix.items():
-            by_place[place] = by_place[place].joined(removal) if place in by_place else removal
-    return {place: by_place[place] for place in sorted(by_place)}
+        for device, intervention in fix.items():
+            at_once[device] = at_once[device].joined(intervention) if device in at_once else intervention
+    return {device: at_once[device] for device in sorted(at_once)}
 
 
 def _abstains(bounds: Bounds) -> str | None:
     """Return why the ranks cannot be compared, as 'reason: detail'; None: they can."""
     if bounds.apart is not None:
         return bounds.apart
-    if len(bounds.places) < 2:
+    if len(bounds.device_keys) < 2:
         return _ALONE
     return bounds.run_abstains() or (None if bounds.together.sync_points else _APART)
 
@@ -119,35 +119,38 @@ def _abstains(bounds: Bounds) -> str | None:
 class PooledSavings:
     """Measures what fixes save of all pooled recordings together, each by the replay of its device."""
 
-    def __init__(self, run: RunPlaces, scan: WhatIfScan) -> None:
-        """Take the places of a run, with its pooled recordings, and what measures savings on each."""
+    def __init__(self, run: RunScopes, scan: WhatIfScan) -> None:
+        """Take the scopes of a run, with its pooled recordings, and what measures savings on each."""
         self._scan = scan
         self._windows = {device: int(run.windows[device]["window_ns"]) for device in run.pooled}
         self.window_ns = sum(self._windows.values())
         self.step_count = sum(int(run.windows[device]["step_count"]) for device in run.pooled)
 
-    def saved_ns(self, removals: Removals) -> int:
+    def saved_ns(self, interventions: Interventions) -> int:
         """Return by how many ns the windows of all recordings together are shorter with these fixes."""
         return sum(
-            min(removal.bound_ns(self._scan, device), self._windows.get(device, 0))
-            for device, removal in removals.items()
+            min(intervention.bound_ns(self._scan, device), self._windows.get(device, 0))
+            for device, intervention in interventions.items()
         )
 
-    def open_ns(self, removals: Removals) -> int:
+    def open_ns(self, interventions: Interventions) -> int:
         """Return how much less than `saved_ns` it may be for want of a finer scan: each recording is scanned whole."""
         return 0
 
-    def prepare(self, asked: Iterable[Removals]) -> None:
+    def prepare(self, queries: Iterable[Interventions]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
-        self._scan.prepare(by_device(asked))
+        self._scan.prepare(by_device(queries))
 
-    def added_ns(self, waiting: Removals, done: Removals) -> dict[Device, int]:
+    def added_ns(self, waiting: Interventions, done: Interventions) -> dict[Device, int]:
         """Return what each recording gains by its fix in addition to what is done."""
-        return {device: removal.added_ns(self._scan, device, done.get(device)) for device, removal in waiting.items()}
+        return {
+            device: intervention.added_ns(self._scan, device, done.get(device))
+            for device, intervention in waiting.items()
+        }
 
 
 def selected_over_all(
-    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, Any]
+    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return the row that a rule selects where the table `bound` has the means of all pooled recordings.
 
@@ -156,15 +159,15 @@ def selected_over_all(
     """
     if not verdict.pooled:
         return verdict.row
-    place = verdict.place
-    trace_id, device = run.key(place)
+    scope = verdict.scope
+    trace_id, device = run.key(scope)
     whole = {**verdict.row, **_of_one_recording(verdict)}
-    write_bound(con, [{**whole, "trace": place.trace, "device": device, "trace_id": trace_id}])
+    write_bound(con, [{**whole, "trace": scope.trace, "device": device, "trace_id": trace_id}])
     try:
         rows = sandbox.query(con, verdict.rule.select, values).dicts()
     except sandbox.RuleQueryError:
         rows = []
-    own = (row for row in rows if (row.get("trace"), row.get("device")) == (place.trace, place.device))
+    own = (row for row in rows if (row.get("trace"), row.get("device")) == (scope.trace, scope.device))
     return next(own, {name: whole.get(name) for name in verdict.row})
 
 
@@ -183,7 +186,7 @@ def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
     return {**pooled, **scaled, **own}
 
 
-def pooled_row(run: RunPlaces, verdicts: Sequence[Verdict], saved_ns: int) -> dict[str, Any]:
+def pooled_row(run: RunScopes, verdicts: Sequence[Verdict], saved_ns: int) -> dict[str, Any]:
     """Return the columns of `bound` for one rule over all pooled recordings; those where it did not fire have no part.
 
     Empty where nothing is pooled. A message takes its numbers from here, so that it says what its title says.

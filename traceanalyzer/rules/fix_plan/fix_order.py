@@ -9,16 +9,16 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import Device, Removal, WhatIfScan
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention, WhatIfScan
 from traceanalyzer.rules.evaluation.run_savings import (
+    Interventions,
     PooledSavings,
-    Removals,
     RunSavings,
     by_device,
     joined,
     pooled_row,
 )
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import CLEAR, DEVICE, EFFORTS, FIRED, RUN, Rule
 
@@ -34,7 +34,7 @@ JOINT_LIMIT = 12
 
 PRIMARY, ALTERNATIVE, LATENT = "primary", "alternative", "latent"
 
-SavingsOf = Callable[[Removals], int]  # the nanoseconds that fixes save together
+SavingsOf = Callable[[Interventions], int]  # the nanoseconds that fixes save together
 
 
 class Candidate(Struct, frozen=True, dict=True):
@@ -48,9 +48,9 @@ class Candidate(Struct, frozen=True, dict=True):
         return self.verdicts[0].rule
 
     @cached_property
-    def removals(self) -> Removals:
+    def interventions(self) -> Interventions:
         """What the fix takes away, by device."""
-        return joined(*(verdict.removals for verdict in self.verdicts))
+        return joined(*(verdict.interventions for verdict in self.verdicts))
 
 
 class Ordered(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Combination(Struct, frozen=True):
 
 
 class FixOrder(Struct, frozen=True):
-    """The fixes of a place in order, and what each pair of them saves together."""
+    """The fixes of a scope in order, and what each pair of them saves together."""
 
     items: tuple[Ordered, ...] = ()
     combinations: tuple[Combination, ...] = ()
@@ -106,17 +106,19 @@ def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns
     ranked = sorted(candidates, key=lambda item: (-item.bound_ns, item.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
     pairs = tuple(
-        Combination((a.rule.id, b.rule.id), (a.bound_ns, b.bound_ns), savings_of(joined(a.removals, b.removals)))
+        Combination(
+            (a.rule.id, b.rule.id), (a.bound_ns, b.bound_ns), savings_of(joined(a.interventions, b.interventions))
+        )
         for a, b in itertools.combinations(rest, 2)
     )
     alternatives = _alternatives(pairs)
     ordered: list[Ordered] = []
-    done: Removals = {}
+    done: Interventions = {}
     done_ns = 0
     while rest or tail:
         if not rest:
             rest, tail = tail[:1], tail[1:]
-        totals = {item.rule.id: savings_of(joined(done, item.removals)) for item in rest}
+        totals = {item.rule.id: savings_of(joined(done, item.interventions)) for item in rest}
         gains = {rule_id: total - done_ns for rule_id, total in totals.items()}
         chosen = _next(rest, gains, alternatives, owned_ns)
         rest = [item for item in rest if item is not chosen]
@@ -132,19 +134,19 @@ def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns
                 status=ALTERNATIVE if others & before and adds_little else PRIMARY,
             )
         )
-        done, done_ns = joined(done, chosen.removals), totals[chosen.rule.id]
+        done, done_ns = joined(done, chosen.interventions), totals[chosen.rule.id]
     return FixOrder(tuple(ordered), pairs)
 
 
-def fixes_of(ordered: Sequence[Ordered]) -> Removals:
+def fixes_of(ordered: Sequence[Ordered]) -> Interventions:
     """Return everything that these fixes take away, by device.
 
     An alternative shortens no operation that another fix shortens: it is another way to the same time.
     """
     ordered = list(ordered)
-    made = joined(*(item.candidate.removals for item in ordered if item.status != ALTERNATIVE))
-    others = joined(*(item.candidate.removals for item in ordered if item.status == ALTERNATIVE))
-    return joined(made, {device: removal.without(made.get(device)) for device, removal in others.items()})
+    made = joined(*(item.candidate.interventions for item in ordered if item.status != ALTERNATIVE))
+    others = joined(*(item.candidate.interventions for item in ordered if item.status == ALTERNATIVE))
+    return joined(made, {device: intervention.without(made.get(device)) for device, intervention in others.items()})
 
 
 def _next(
@@ -206,66 +208,66 @@ def _alternatives(pairs: Sequence[Combination]) -> dict[str, frozenset[str]]:
 # Savings this close on two ranks are one finding on both.
 SAME_SHARE = 0.2
 
-Key = tuple[str, Place]  # rule id and place
+Key = tuple[str, Scope]  # rule id and scope
 # Evaluates a rule as if fixes were made before it, with what it adds to these by device where this is known.
-Reevaluate = Callable[[Rule, Removals, Mapping[Device, int] | None], Sequence[Verdict]]
+Reevaluate = Callable[[Rule, Interventions, Mapping[Device, int] | None], Sequence[Verdict]]
 
 
 class PlanContext(Struct, frozen=True):
     """What an order of fixes is worked out on: the run, its replays, and the least saving worth a word."""
 
-    run: RunPlaces
+    run: RunScopes
     scan: WhatIfScan
     # None: ranks cannot be compared, and each device has an order of its own.
     run_savings: RunSavings | PooledSavings | None
     min_impact_share: float
 
-    def place_of(self, verdict: Verdict) -> Place:
-        """Return the place in whose order of fixes a verdict stands."""
-        return verdict.place if self.run_savings is None else Place()
+    def scope_of(self, verdict: Verdict) -> Scope:
+        """Return the scope in whose order of fixes a verdict stands."""
+        return verdict.scope if self.run_savings is None else Scope()
 
-    def savings_of(self, place: Place) -> SavingsOf:
-        """Return the function that measures what fixes save in a place."""
+    def savings_of(self, scope: Scope) -> SavingsOf:
+        """Return the function that measures what fixes save in a scope."""
         if self.run_savings is not None:
             return self.run_savings.saved_ns
-        device = self.run.key(place)
-        return lambda removals: removals.get(device, Removal()).bound_ns(self.scan, device)
+        device = self.run.key(scope)
+        return lambda interventions: interventions.get(device, Intervention()).bound_ns(self.scan, device)
 
-    def window_ns(self, place: Place) -> int:
+    def window_ns(self, scope: Scope) -> int:
         """Return the window of which savings are shares."""
         if self.run_savings is not None:
             return self.run_savings.window_ns
-        return int(self.run.windows[self.run.key(place)]["window_ns"])
+        return int(self.run.windows[self.run.key(scope)]["window_ns"])
 
-    def step_count(self, place: Place) -> int:
+    def step_count(self, scope: Scope) -> int:
         """Return the kept steps of that window."""
         if isinstance(self.run_savings, PooledSavings):
             return self.run_savings.step_count
         windows = self.run.windows
         slowest = max(windows, key=lambda key: windows[key]["window_ns"])
-        return int(windows[slowest if self.run_savings is not None else self.run.key(place)]["step_count"] or 0)
+        return int(windows[slowest if self.run_savings is not None else self.run.key(scope)]["step_count"] or 0)
 
     def pooled(self, verdicts: Sequence[Verdict], saved_ns: int) -> list[Verdict]:
         """Return the verdicts of one rule, whose messages have the numbers of all pooled recordings."""
         row = pooled_row(self.run, verdicts, saved_ns) if verdicts else {}
         return [replace(verdict, pooled=row) for verdict in verdicts]
 
-    def floor_ns(self, place: Place) -> float:
+    def floor_ns(self, scope: Scope) -> float:
         """Return the least saving worth a word."""
-        return max(1.0, self.min_impact_share * self.window_ns(place))
+        return max(1.0, self.min_impact_share * self.window_ns(scope))
 
 
-def prepare_scans(context: PlanContext, asked: Iterable[Removals]) -> None:
+def prepare_scans(context: PlanContext, queries: Iterable[Interventions]) -> None:
     """Work out what each of these saves, several in one scan, which is several times faster than one by one."""
     if context.run_savings is not None:
-        context.run_savings.prepare(asked)
+        context.run_savings.prepare(queries)
     else:
-        context.scan.prepare(by_device(asked))
+        context.scan.prepare(by_device(queries))
 
 
 def key_of(verdict: Verdict) -> Key:
-    """Return the rule id and the place of a verdict, which no other verdict of a diagnosis has."""
-    return verdict.rule.id, verdict.place
+    """Return the rule id and the scope of a verdict, which no other verdict of a diagnosis has."""
+    return verdict.rule.id, verdict.scope
 
 
 def group_by_rule(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
@@ -283,14 +285,14 @@ def waiting_for_fixes(context: PlanContext, verdicts: Sequence[Verdict]) -> list
         if verdict.state == CLEAR
         and not verdict.rule.claims.is_empty
         and verdict.rule.scope == DEVICE
-        and context.run.key(verdict.place) in verdict.removals
+        and context.run.key(verdict.scope) in verdict.interventions
     ]
 
 
 def fired_after(
-    context: PlanContext, groups: Iterable[Sequence[Verdict]], done: Removals, evaluate: Reevaluate
-) -> Iterator[dict[Place, list[Verdict]]]:
-    """Return the verdicts of each rule that fire once other fixes are made, by the place of their order of fixes.
+    context: PlanContext, groups: Iterable[Sequence[Verdict]], done: Interventions, evaluate: Reevaluate
+) -> Iterator[dict[Scope, list[Verdict]]]:
+    """Return the verdicts of each rule that fire once other fixes are made, by the scope of their order of fixes.
 
     A group is the waiting verdicts of one rule. What all of them add to the run is measured at once.
     """
@@ -303,61 +305,61 @@ def fired_after(
     for waiting, added in zip(groups, on_run, strict=True):
         saves = any(saves_more(context, verdict, done) for verdict in waiting) if added is None else bool(added)
         verdicts = evaluate(waiting[0].rule, done, added) if saves else []
-        open_places = {verdict.place for verdict in waiting}
-        fired: dict[Place, list[Verdict]] = {}
+        open_scopes = {verdict.scope for verdict in waiting}
+        fired: dict[Scope, list[Verdict]] = {}
         for verdict in verdicts:
-            if verdict.state == FIRED and verdict.place in open_places:
-                fired.setdefault(context.place_of(verdict), []).append(verdict)
+            if verdict.state == FIRED and verdict.scope in open_scopes:
+                fired.setdefault(context.scope_of(verdict), []).append(verdict)
         yield fired
 
 
-def saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
+def saves_more(context: PlanContext, verdict: Verdict, done: Interventions) -> bool:
     """Return whether fixing a clear rule saves more after other fixes than now: only then can its verdict change."""
-    device = context.run.key(verdict.place)
-    added_ns = verdict.removals[device].added_ns(context.scan, device, done.get(device))
+    device = context.run.key(verdict.scope)
+    added_ns = verdict.interventions[device].added_ns(context.scan, device, done.get(device))
     floor_ns = max(1.0, context.min_impact_share * context.run.windows[device]["window_ns"])
     return added_ns >= floor_ns and added_ns != verdict.bound_ns
 
 
 def _added_to_recordings(
-    context: PlanContext, savings: PooledSavings, groups: Sequence[Sequence[Verdict]], done: Removals
+    context: PlanContext, savings: PooledSavings, groups: Sequence[Sequence[Verdict]], done: Interventions
 ) -> list[dict[Device, int]]:
     """Return, by rule, what each pooled recording gains if it is fixed wherever it is clear; empty if it is little."""
-    asked = [{context.run.key(verdict.place): verdict for verdict in waiting} for waiting in groups]
-    removals = [{device: of[device].removals[device] for device in of} for of in asked]
-    savings.prepare([done, *(joined(done, of_rule) for of_rule in removals)])
-    floor_ns = context.floor_ns(Place())
-    added = [savings.added_ns(of_rule, done) for of_rule in removals]
+    queries = [{context.run.key(verdict.scope): verdict for verdict in waiting} for waiting in groups]
+    interventions = [{device: of[device].interventions[device] for device in of} for of in queries]
+    savings.prepare([done, *(joined(done, of_rule) for of_rule in interventions)])
+    floor_ns = context.floor_ns(Scope())
+    added = [savings.added_ns(of_rule, done) for of_rule in interventions]
     return [of_rule if sum(of_rule.values()) >= floor_ns else {} for of_rule in added]
 
 
 def _added_on_run(
-    context: PlanContext, run_savings: RunSavings, groups: Sequence[Sequence[Verdict]], done: Removals
+    context: PlanContext, run_savings: RunSavings, groups: Sequence[Sequence[Verdict]], done: Interventions
 ) -> list[dict[Device, int]]:
     """Return, by rule, each rank's part of what the run saves if it is fixed wherever it is clear.
 
     Empty if that is little. Ranks that are equally late save nothing one by one: each is assigned what they save
     together, but no more than the fix takes out of its own time.
     """
-    floor_ns = context.floor_ns(Place())
-    keys = [[context.run.key(verdict.place) for verdict in waiting] for waiting in groups]
-    removals = [
-        {device: verdict.removals[device] for device, verdict in zip(devices, waiting, strict=True)}
+    floor_ns = context.floor_ns(Scope())
+    keys = [[context.run.key(verdict.scope) for verdict in waiting] for waiting in groups]
+    interventions = [
+        {device: verdict.interventions[device] for device, verdict in zip(devices, waiting, strict=True)}
         for devices, waiting in zip(keys, groups, strict=True)
     ]
-    asked: dict[Device, dict[int, Removal]] = {}
-    for rule, of_rule in enumerate(removals):
-        for device, removal in of_rule.items():
-            asked.setdefault(device, {})[rule] = removal
-    taken_ns = run_savings.taken_ns({device: [*asked[device].values()] for device in sorted(asked)})
+    queries: dict[Device, dict[int, Intervention]] = {}
+    for rule, of_rule in enumerate(interventions):
+        for device, intervention in of_rule.items():
+            queries.setdefault(device, {})[rule] = intervention
+    taken_ns = run_savings.taken_ns({device: [*queries[device].values()] for device in sorted(queries)})
     taken = {
         (device, rule): ns
-        for device, of_device in asked.items()
+        for device, of_device in queries.items()
         for rule, ns in zip(of_device, taken_ns[device], strict=True)
     }
     large = [
-        {device: removal for device, removal in of_rule.items() if taken[device, rule] >= floor_ns}
-        for rule, of_rule in enumerate(removals)
+        {device: intervention for device, intervention in of_rule.items() if taken[device, rule] >= floor_ns}
+        for rule, of_rule in enumerate(interventions)
     ]
     after = [joined(done, of_rule) for of_rule in large]
     run_savings.prepare([done, *itertools.compress(after, large)] if any(large) else [])

@@ -205,7 +205,7 @@ class Rule:
         return "\n".join(text or "" for text in texts)
 
     @property
-    def removal_sql(self) -> str:
+    def intervention_sql(self) -> str:
         """The SQL that says what the fix takes away, beside causes."""
         claimed = (self.claims.where, self.claims.compute_ops) if self.removes_claimed else ()
         return "\n".join(text or "" for text in (self.op_saving, *claimed))

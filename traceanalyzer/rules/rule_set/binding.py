@@ -11,7 +11,7 @@ from traceanalyzer.attribution.columns import CAUSES, EXPLAINED
 from traceanalyzer.errors import suggestion
 from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.removals import claim_values
+from traceanalyzer.rules.evaluation.interventions import claim_values
 from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
 from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule, format_value, template_fields

@@ -14,7 +14,7 @@ from traceanalyzer.diagnosis import Finding, Override
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.query import engine
 from traceanalyzer.remote.location import Location
-from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.scopes import RunScopes
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings, load_rules
@@ -43,9 +43,9 @@ class Overrides(Struct, frozen=True):
                 raise TraceAnalyzerError(f"{where}: no such rule: {rule}", self.settings.path, suggestion(rule, ids))
         return [rule for rule in rules if rule.id not in self.settings.switched_off]
 
-    def suppression(self, run: RunPlaces, verdict: Verdict) -> Suppression | None:
+    def suppression(self, run: RunScopes, verdict: Verdict) -> Suppression | None:
         """Return the suppression that hides a verdict today; None: it is shown."""
-        trace = verdict.place.trace
+        trace = verdict.scope.trace
         rank = run.ranks.get(trace or "")
         today = self.today or datetime.date.today()
         matching = (item for item in self.settings.suppressions if item.covers(verdict.rule.id, rank, trace))

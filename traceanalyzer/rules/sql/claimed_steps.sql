@@ -4,6 +4,6 @@ WITH claimed AS (
 )
 SELECT step, sum(dur_ns)::BIGINT AS dur_ns
 FROM claimed
-WHERE step IS NOT NULL AND list_contains($places::VARCHAR[], trace_id || '/' || device)
+WHERE step IS NOT NULL AND list_contains($devices::VARCHAR[], trace_id || '/' || device)
 GROUP BY step
 ORDER BY step

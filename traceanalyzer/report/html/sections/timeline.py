@@ -318,11 +318,11 @@ def _index(source: PageSource, frame: TimeFrame, lanes: Sequence[LaneKey]) -> li
     lane or trace, its first cell, and a digit for each cell from there on: 9 is all of it, 0 nothing.
     """
     names = source.rows("timeline_names", [min(MOST_NAMES, source.limits.rows)])
-    asked = [[row["kind"] for row in names], [row["name"] for row in names]]
+    kinds_and_names = [[row["kind"] for row in names], [row["name"] for row in names]]
     levels: dict[tuple[str, str], dict[LaneKey, dict[int, int]]] = {}
     each_ns = frame.cell_ns * CELLS_EACH
     count = -(-frame.cell_count // CELLS_EACH)
-    for row in source.rows("timeline_places", [*frame.parameters(CELLS_EACH), *asked]):
+    for row in source.rows("timeline_places", [*frame.parameters(CELLS_EACH), *kinds_and_names]):
         if row["cell"] < count:
             lane = levels.setdefault((row["kind"], row["name"]), {}).setdefault((row["trace_id"], row["device"]), {})
             lane[row["cell"]] = min(max(-(-LEVELS * row["dur_ns"] // each_ns), 1), LEVELS)

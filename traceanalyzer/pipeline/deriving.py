@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Opening
-from traceanalyzer.opening.finding import FoundRun
+from traceanalyzer.diagnosis import LIMIT_REACHED, DetailRanks, Diagnosis
+from traceanalyzer.pipeline.finding import FoundRun
 from traceanalyzer.process import give_memory_back
 from traceanalyzer.rules import builtin_folder, rule_files
 from traceanalyzer.settings.settings import Settings
@@ -33,10 +33,10 @@ def derived_place(
     """Return where the attribution tables of some traces lie, once they are there."""
     # Ranks, and which traces are recordings of one, may come from the files' names, on which no trace's folder depends.
     ranks = [trace.trace if trace.rank is None else trace.rank for trace in traces]
-    asked = f"{options.key()} {ranks}"
+    question = f"{options.key()} {ranks}"
     if captures:
-        asked += f" captures {[capture.rank for capture in captures]}"
-    return opened_store.derived_place([trace.folder for trace in (*traces, *captures)], asked)
+        question += f" captures {[capture.rank for capture in captures]}"
+    return opened_store.derived_place([trace.folder for trace in (*traces, *captures)], question)
 
 
 def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequence[StoredTrace] = ()) -> Path:
@@ -57,7 +57,7 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
 
         matched = attributed = folder = scans_of = None
         if executor is not None or len(traces) > 1 or opened_store.find_rank_folder(target.name, MATCHED) is not None:
-            from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
+            from traceanalyzer.pipeline.attributing import in_processes, in_threads, kept_matched
 
             matched = kept_matched(opened_store, target.name)
             if executor is not None:
@@ -65,7 +65,7 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
             else:
                 attributed = in_threads(opened_store, target.name, traces, options, found.request.cores)
         if len(traces) > HELD_DEVICES:
-            from traceanalyzer.opening.attributing import scans_of_run
+            from traceanalyzer.pipeline.attributing import scans_of_run
 
             folder, scans_of = scratch, scans_of_run(scratch, executor, opened_store.place, target.name)
         give_memory_back()
@@ -78,7 +78,11 @@ def derived_of(found: FoundRun, traces: Sequence[StoredTrace], captures: Sequenc
 
 
 def diagnosis_key(
-    tables: Sequence[object], project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any], opening: Opening
+    tables: Sequence[object],
+    project: Settings,
+    rule_paths: Sequence[Path],
+    params: Mapping[str, Any],
+    opening: DetailRanks,
 ) -> str:
     """Return all that a diagnosis depends on, as text; `tables` say which run it is and where its tables lie."""
     rules = hashlib.blake2b(digest_size=16)
@@ -97,9 +101,9 @@ def diagnosis_key(
     return "\n".join(map(repr, facts))
 
 
-def kept_diagnosis(store: Store, asked: str) -> Diagnosis | None:
+def kept_diagnosis(store: Store, question: str) -> Diagnosis | None:
     """Return the diagnosis that was kept under a question; None where there is none."""
-    content = store.answers.get(asked)
+    content = store.answers.get(question)
     if content is None:
         return None
     try:
@@ -108,13 +112,13 @@ def kept_diagnosis(store: Store, asked: str) -> Diagnosis | None:
         return None
 
 
-def keep_diagnosis(store: Store, asked: str, diagnosis: Diagnosis) -> None:
+def keep_diagnosis(store: Store, question: str, diagnosis: Diagnosis) -> None:
     """Keep a diagnosis for the next time, if it is whole and JSON can hold it."""
     if any(outcome.reason == LIMIT_REACHED for outcome in diagnosis.outcomes):
         return
     try:
         content = msgspec.json.encode(diagnosis)
         if msgspec.json.decode(content, type=Diagnosis) == diagnosis:
-            store.answers.keep(asked, content)
+            store.answers.keep(question, content)
     except (TypeError, UnicodeError, msgspec.MsgspecError):
         return

@@ -22,8 +22,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
-from traceanalyzer.opening import ignore
-from traceanalyzer.opening.finding import FoundRun, check_name, open_store
+from traceanalyzer.pipeline import ignore
+from traceanalyzer.pipeline.finding import FoundRun, check_name, open_store
 from traceanalyzer.process import keep_little_memory
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
@@ -227,7 +227,7 @@ def _in_threads(
     with ThreadPoolExecutor(min(jobs, len(sources))) as pool, ExitStack() as kept:
         ingesters = [ingester for _, ingester in sources]
         if len(sources) > 1:
-            from traceanalyzer.opening.reading_together import read_together
+            from traceanalyzer.pipeline.reading_together import read_together
 
             ingesters = read_together(sources, opened_store, pool, jobs, report, kept)
         tasks = [

@@ -33,13 +33,13 @@ def renew_catalog(
     ncu_tables: Sequence[NcuTable],
     captures: Sequence[StoredTrace] = (),
     *,
-    asked: bool,
+    requested: bool,
 ) -> Future[None] | None:
-    """Begin to write the catalogue if it was `asked` for or is there, unless it already shows what was opened.
+    """Begin to write the catalogue if it is `requested` or there, unless it already shows what was opened.
 
     Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
     """
-    if "?" in str(opened_store.folder.absolute()) or not (asked or opened_store.catalog.exists()):
+    if "?" in str(opened_store.folder.absolute()) or not (requested or opened_store.catalog.exists()):
         return None
     beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
     shown_derived, *shown_beside = (opened_store.catalog.shows() or "").partition(" ")

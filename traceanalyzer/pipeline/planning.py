@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import RunRequest, ignore
-from traceanalyzer.opening.contents import Contents, traces_of
-from traceanalyzer.opening.deriving import derived_place
-from traceanalyzer.opening.finding import FoundRun, find
-from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
+from traceanalyzer.pipeline import RunRequest, ignore
+from traceanalyzer.pipeline.contents import Contents, traces_of
+from traceanalyzer.pipeline.deriving import derived_place
+from traceanalyzer.pipeline.finding import FoundRun, find
+from traceanalyzer.pipeline.ingesting import Ingested, fetch_held, held_sources, ingest_each
 from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store.inputs import stamp_of
 
@@ -223,7 +223,7 @@ def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share) -> list
         return [True for _ in traces[share.index :: share.of]]
     from traceanalyzer.attribution.steps.steps import check_pattern
     from traceanalyzer.attribution.tables import Matched, match
-    from traceanalyzer.opening.attributing import AttributionTask, attribute_source, keep_matched
+    from traceanalyzer.pipeline.attributing import AttributionTask, attribute_source, keep_matched
     from traceanalyzer.query.canonical import connect_canonical
 
     def matching() -> Matched:

@@ -12,7 +12,7 @@ from pathlib import Path
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.trace_events import TraceEventIngester, ingest_together
-from traceanalyzer.opening.finding import check_name
+from traceanalyzer.pipeline.finding import check_name
 from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.store.inputs import stamp_of
 from traceanalyzer.store.store import Store

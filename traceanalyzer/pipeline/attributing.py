@@ -27,12 +27,12 @@ from msgspec.structs import asdict
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.attribution.columns import Ints, array_of
-from traceanalyzer.attribution.matching_collectives import CommWaits, Place
+from traceanalyzer.attribution.matching_collectives import CommWaits, DeviceKey
 from traceanalyzer.attribution.replay.bounds import ScansOf
 from traceanalyzer.attribution.replay.device_bounds import (
-    Asked,
     RankScans,
     ScanFacts,
+    ScanQuery,
     StoredScans,
     WindowSaving,
     scans_in,
@@ -41,8 +41,8 @@ from traceanalyzer.attribution.replay.sync_points import Arrived, ReducedCalls
 from traceanalyzer.attribution.run_tables import Owned
 from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening.finding import open_store
-from traceanalyzer.opening.ingesting import LostWorkerError, RunningCode, outcomes
+from traceanalyzer.pipeline.finding import open_store
+from traceanalyzer.pipeline.ingesting import LostWorkerError, RunningCode, outcomes
 from traceanalyzer.process import give_memory_back
 from traceanalyzer.query.canonical import FewTracesConnections
 from traceanalyzer.remote.location import Location
@@ -162,9 +162,9 @@ def keep_matched(
 
     def write(scratch: Path) -> None:
         matched = matching()
-        of_traces: dict[int, dict[Place, CommWaits]] = defaultdict(dict)
-        for place, own in matched.waits.items():
-            of_traces[place[0]][place] = own
+        of_traces: dict[int, dict[DeviceKey, CommWaits]] = defaultdict(dict)
+        for device_key, own in matched.waits.items():
+            of_traces[device_key[0]][device_key] = own
         _write(matched.members, scratch / _MEMBERS)
         with pq.ParquetWriter(scratch / _WAITS, _OF_WAITS, **parquet_options(_OF_WAITS)) as writer:
             for trace_id in range(len(traces)):  # a row group each, so that a rank reads its own alone
@@ -181,13 +181,13 @@ def kept_matched(opened_store: Store, derived: str) -> Matched | None:
     if folder is None:
         return None
     trace_ids = tuple(json.loads((folder / _TRACES).read_text()))
-    waits: dict[Place, CommWaits] = {}
+    waits: dict[DeviceKey, CommWaits] = {}
     for trace_id in trace_ids:
         waits |= read_waits(folder, trace_id)
     return Matched(pq.ParquetFile(folder / _MEMBERS).read(), waits, trace_ids)
 
 
-def _waits_table(of_trace: Mapping[Place, CommWaits]) -> pa.Table:
+def _waits_table(of_trace: Mapping[DeviceKey, CommWaits]) -> pa.Table:
     rows = [
         (device, op_id, match_id, own.wait_ns[op_id], own.last_rank[op_id])
         for (_, device), own in of_trace.items()
@@ -198,7 +198,7 @@ def _waits_table(of_trace: Mapping[Place, CommWaits]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=_OF_WAITS)
 
 
-def read_waits(matched: Path, trace_id: int) -> dict[Place, CommWaits]:
+def read_waits(matched: Path, trace_id: int) -> dict[DeviceKey, CommWaits]:
     """Return how long each device of a trace waited in collectives."""
     by_device: dict[int, list[dict[str, int]]] = defaultdict(list)
     for row in pq.ParquetFile(matched / _WAITS).read_row_group(trace_id).to_pylist():
@@ -226,7 +226,7 @@ def write_rank(folder: Path, rank: RankTables) -> None:
 def read_rank(folder: Path, trace_id: int) -> RankTables:
     """Return what `write_rank` wrote."""
     devices, rows = json.loads((folder / _OWNED).read_text())
-    owned: dict[Place, dict[str, Owned]] = {(trace_id, device): {} for device in devices}
+    owned: dict[DeviceKey, dict[str, Owned]] = {(trace_id, device): {} for device in devices}
     for device, cause, own in rows:
         owned[trace_id, device][cause] = Owned(**own)
     tables = {file.stem: pq.ParquetFile(file).read() for file in folder.glob("*.parquet")}
@@ -248,11 +248,11 @@ Windows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class ScreeningTask:
+class ScanTask:
     """A question (a method of `RankScans`) to some devices of a run whose attribution lies in a store: plain data."""
 
     question: str
-    asked: tuple[Asked, ...]  # by their numbers in `windows`
+    queries: tuple[ScanQuery, ...]  # by their numbers in `windows`
     more: tuple[Sequence[Ints], ...]  # what the question takes besides
     windows: tuple[Mapping[str, Any], ...]
     worst: tuple[str, ...]  # uncertainties that turn out against fixes
@@ -261,13 +261,13 @@ class ScreeningTask:
     code: RunningCode  # as in IngestTask
 
 
-def screen(task: ScreeningTask) -> list[Any]:
+def answer_scans(task: ScanTask) -> list[Any]:
     """Return the answer of each device that is asked."""
     task.code.check_here(task.store)
     scans = scans_in(_stored_scans(task.store, task.derived), task.windows)
     for uncertainty in task.worst:
         scans = scans.at_worst(uncertainty)
-    return list(getattr(scans, task.question)(task.asked, *task.more))
+    return list(getattr(scans, task.question)(task.queries, *task.more))
 
 
 @lru_cache(maxsize=1)
@@ -296,7 +296,7 @@ def scans_of_run(folder: Path, executor: Executor | None, store: Path | Location
 
     def of_workers(windows: Windows) -> RankScans:
         event_counts = [stored.event_count(window["trace_id"]) for window in windows]
-        task = partial(ScreeningTask, store=store, derived=derived, code=RunningCode.here())
+        task = partial(ScanTask, store=store, derived=derived, code=RunningCode.here())
         return ScansOfWorkers(executor, task, windows, shares_of(event_counts), scans_in(stored, windows))
 
     return of_workers
@@ -320,7 +320,7 @@ class ScansOfWorkers(RankScans):
     def __init__(
         self,
         executor: Executor,
-        task: Callable[..., ScreeningTask],
+        task: Callable[..., ScanTask],
         windows: Windows,
         shares: Sequence[int],
         here: RankScans,
@@ -334,39 +334,41 @@ class ScansOfWorkers(RankScans):
         here, worst = super().at_worst(uncertainty), (*self._worst, uncertainty)
         return ScansOfWorkers(self._executor, self._task, self._windows, self._shares, here, worst)
 
-    def facts(self, asked: Sequence[Asked]) -> Iterator[ScanFacts]:
-        return self._asked_of_workers("facts", asked)
+    def facts(self, queries: Sequence[ScanQuery]) -> Iterator[ScanFacts]:
+        return self._query_workers("facts", queries)
 
-    def savings(self, asked: Sequence[Asked]) -> Iterator[list[WindowSaving]]:
-        return self._asked_of_workers("savings", asked)
+    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[WindowSaving]]:
+        return self._query_workers("savings", queries)
 
-    def taken(self, asked: Sequence[Asked]) -> Iterator[list[int]]:
-        return self._asked_of_workers("taken", asked)
+    def taken(self, queries: Sequence[ScanQuery]) -> Iterator[list[int]]:
+        return self._query_workers("taken", queries)
 
-    def reduce_scans(self, asked: Sequence[Asked]) -> Iterator[ReducedCalls]:
-        return self._asked_of_workers("reduce_scans", asked)
+    def reduce_scans(self, queries: Sequence[ScanQuery]) -> Iterator[ReducedCalls]:
+        return self._query_workers("reduce_scans", queries)
 
-    def arrivals(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[Arrived]:
-        return self._asked_of_workers("arrivals", asked, shifts)
+    def arrivals(self, queries: Sequence[ScanQuery], shifts: Sequence[Ints]) -> Iterator[Arrived]:
+        return self._query_workers("arrivals", queries, shifts)
 
-    def whole_savings(self, asked: Sequence[Asked], shifts: Sequence[Ints]) -> Iterator[list[int]]:
-        return self._asked_of_workers("whole_savings", asked, shifts)
+    def whole_savings(self, queries: Sequence[ScanQuery], shifts: Sequence[Ints]) -> Iterator[list[int]]:
+        return self._query_workers("whole_savings", queries, shifts)
 
-    def _asked_of_workers(self, question: str, asked: Sequence[Asked], *more: Sequence[Ints]) -> Iterator[Any]:
+    def _query_workers(self, question: str, queries: Sequence[ScanQuery], *more: Sequence[Ints]) -> Iterator[Any]:
         """Yield the answers, in the order of what is asked: by number, so that a share's devices come together."""
-        groups = [[*numbers] for _, numbers in groupby(range(len(asked)), lambda nth: self._shares[asked[nth].scan])]
+        groups = [
+            [*numbers] for _, numbers in groupby(range(len(queries)), lambda nth: self._shares[queries[nth].scan])
+        ]
         tasks = [
             self._task(
                 question,
-                tuple(asked[nth]._replace(scan=at) for at, nth in enumerate(group)),
-                tuple([of_asked[nth] for nth in group] for of_asked in more),
-                tuple(self._windows[asked[nth].scan] for nth in group),
+                tuple(queries[nth]._replace(scan=at) for at, nth in enumerate(group)),
+                tuple([of_query[nth] for nth in group] for of_query in more),
+                tuple(self._windows[queries[nth].scan] for nth in group),
                 self._worst,
             )
             for group in groups
         ]
         answers: dict[int, list[Any]] = {}
-        for number, answer in outcomes(self._executor, screen, tasks):
+        for number, answer in outcomes(self._executor, answer_scans, tasks):
             if isinstance(answer, LostWorkerError):
                 raise TraceAnalyzerError(answer.what, None, answer.hint)
             answers[number] = answer

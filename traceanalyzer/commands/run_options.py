@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import RunRequest
+from traceanalyzer.pipeline import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.text.visible import visible
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from traceanalyzer.ingest import Progress, Source
-    from traceanalyzer.opening.planning import ClusterAddress
+    from traceanalyzer.pipeline.planning import ClusterAddress
     from traceanalyzer.run import Run
 
 # Shorter commands need no explanation, and a bar that flashes by is noise.
@@ -283,7 +283,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def gathered(options: RunOptions, cluster: str | None, retries: int | None, plan: bool, **rest: Any) -> Any:
         address = None
         if cluster is not None:
-            from traceanalyzer.opening.planning import parse_cluster
+            from traceanalyzer.pipeline.planning import parse_cluster
 
             address = parse_cluster(cluster)
         if retries is not None and address is None:
@@ -334,7 +334,7 @@ def opened(
 
     request = replace(options.request, attribution=attribution, catalog=catalog)
     if options.plan:
-        from traceanalyzer.opening.planning import plan_of
+        from traceanalyzer.pipeline.planning import plan_of
 
         for line in plan_of(request, options.cluster):
             click.echo(visible(line))

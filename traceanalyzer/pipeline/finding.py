@@ -13,7 +13,7 @@ from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, list_run, recognise, spooled
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import RunRequest
+from traceanalyzer.pipeline import RunRequest
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.remote.remote_object import RemoteObject
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from traceanalyzer.opening.attributing import shares_of
+from traceanalyzer.pipeline.attributing import shares_of
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Device = tuple[int, int]  # trace_id, device
 Delay = tuple[str, int]  # host cause, id of the op whose launch it delayed
-RemovalKey = tuple[frozenset[str], frozenset[Delay], bytes, frozenset[int]]
+InterventionKey = tuple[frozenset[str], frozenset[Delay], bytes, frozenset[int]]
 
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
@@ -36,10 +36,10 @@ _SCANNED_AT_ONCE = 12
 class WhatIfScan(Protocol):
     """Measures the time saved on a device when causes cost nothing and kernels are shorter: see `RememberedScan`."""
 
-    def saved_ns(self, place: Device, removal: Removal) -> int:
+    def saved_ns(self, device: Device, intervention: Intervention) -> int:
         """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
 
-    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
+    def prepare(self, queries: Mapping[Device, Iterable[Intervention]]) -> None:
         """Work out what each of these saves on its device, several in one pass over the events."""
 
     def abstains(self, trace_id: int, device: int) -> str | None:
@@ -53,13 +53,13 @@ class RunScan(Protocol):
     def abstains(self) -> str | None:
         """Return why the ranks cannot be compared."""
 
-    def saved_ns(self, removals: Mapping[Device, Removal]) -> int:
+    def saved_ns(self, interventions: Mapping[Device, Intervention]) -> int:
         """Return the nanoseconds of the slowest rank's window that are saved."""
 
     def most_alone_ns(self, device: Device) -> int:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
 
-    def prepare(self, asked: Iterable[Mapping[Device, Removal]]) -> None:
+    def prepare(self, queries: Iterable[Mapping[Device, Intervention]]) -> None:
         """Work out what each of these saves, several in one pass."""
 
 
@@ -73,47 +73,47 @@ class RememberedScan:
         self._scan = scan
         self._most_idle_ns = most_idle_ns or {}
         self._causes: dict[Device, frozenset[str]] = {}
-        self._known: dict[tuple[Device, RemovalKey], int] = {}
+        self._known: dict[tuple[Device, InterventionKey], int] = {}
 
-    def saved_ns(self, place: Device, removal: Removal) -> int:
+    def saved_ns(self, device: Device, intervention: Intervention) -> int:
         """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
-        matters = self._that_matters(place, removal)
+        matters = self._that_matters(device, intervention)
         if not matters.is_scanned:
             return 0
-        key = (place, matters.key)
+        key = (device, matters.key)
         if key not in self._known:
-            self._known[key] = self._scan.bounds(*place, [matters.scenario()])[0]
+            self._known[key] = self._scan.bounds(*device, [matters.scenario()])[0]
         saved_ns = self._known[key]
-        return saved_ns if matters.savings else min(saved_ns, self._most_idle_ns.get(place, saved_ns))
+        return saved_ns if matters.savings else min(saved_ns, self._most_idle_ns.get(device, saved_ns))
 
-    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
+    def prepare(self, queries: Mapping[Device, Iterable[Intervention]]) -> None:
         """Work out what each of these saves on its device, several in one pass over the events."""
-        unknown: dict[Device, dict[RemovalKey, WhatIf]] = {}
-        for place, removals in asked.items():
-            for removal in (self._that_matters(place, removal) for removal in removals):
-                if removal.is_scanned and (place, removal.key) not in self._known:
-                    unknown.setdefault(place, {})[removal.key] = removal.scenario()
+        unknown: dict[Device, dict[InterventionKey, WhatIf]] = {}
+        for device, interventions in queries.items():
+            for intervention in (self._that_matters(device, intervention) for intervention in interventions):
+                if intervention.is_scanned and (device, intervention.key) not in self._known:
+                    unknown.setdefault(device, {})[intervention.key] = intervention.scenario()
         most = max(map(len, unknown.values()), default=0)
         for start in range(0, most, _SCANNED_AT_ONCE):
-            pieces = {place: [*of_one.items()][start : start + _SCANNED_AT_ONCE] for place, of_one in unknown.items()}
-            pieces = {place: piece for place, piece in pieces.items() if piece}
+            pieces = {device: [*of_one.items()][start : start + _SCANNED_AT_ONCE] for device, of_one in unknown.items()}
+            pieces = {device: piece for device, piece in pieces.items() if piece}
             answers = self._scan.bounds_of_each({at: [what_if for _, what_if in piece] for at, piece in pieces.items()})
-            for place, piece in pieces.items():
-                for (key, _), saved_ns in zip(piece, answers[place], strict=True):
-                    self._known[place, key] = saved_ns
+            for device, piece in pieces.items():
+                for (key, _), saved_ns in zip(piece, answers[device], strict=True):
+                    self._known[device, key] = saved_ns
 
-    def _that_matters(self, place: Device, removal: Removal) -> Removal:
-        if place not in self._causes:
-            self._causes[place] = self._scan.causes(*place)
-        causes = removal.causes & self._causes[place]
-        return removal if causes == removal.causes else replace(removal, causes=causes)
+    def _that_matters(self, device: Device, intervention: Intervention) -> Intervention:
+        if device not in self._causes:
+            self._causes[device] = self._scan.causes(*device)
+        causes = intervention.causes & self._causes[device]
+        return intervention if causes == intervention.causes else replace(intervention, causes=causes)
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
         return self._scan.abstains(trace_id, device)
 
 
-class Removal(Struct, frozen=True, dict=True):
+class Intervention(Struct, frozen=True, dict=True):
     """What fixing one or several findings takes away on a device.
 
     A delay is the host time of one cause between the launch of an op and the launch of the op before it.
@@ -131,8 +131,8 @@ class Removal(Struct, frozen=True, dict=True):
         return bool(self.causes or self.savings or self.launches or self.delays)
 
     @cached_property
-    def key(self) -> RemovalKey:
-        """What distinguishes this removal from others, to look up what it saves."""
+    def key(self) -> InterventionKey:
+        """What distinguishes this intervention from others, to look up what it saves."""
         return self.causes, self.delays, self._savings_digest(), self.launches
 
     def _savings_digest(self) -> bytes:
@@ -146,9 +146,9 @@ class Removal(Struct, frozen=True, dict=True):
         """Return the question that the replay is asked."""
         return WhatIf(self.causes, self.savings or None, self.launches, self.delays)
 
-    def joined(self, other: Removal) -> Removal:
-        """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
-        return Removal(
+    def joined(self, other: Intervention) -> Intervention:
+        """Return both interventions at once; an operation that both shorten is shortened by the larger saving."""
+        return Intervention(
             self.causes | other.causes,
             OpSavings.of(self.savings).joined(OpSavings.of(other.savings)),
             self.launches | other.launches,
@@ -156,8 +156,8 @@ class Removal(Struct, frozen=True, dict=True):
             self.stated_ns + other.stated_ns,
         )
 
-    def without(self, other: Removal | None) -> Removal:
-        """Return this removal without what another one takes away; what a rule's select works out stays."""
+    def without(self, other: Intervention | None) -> Intervention:
+        """Return this intervention without what another one takes away; what a rule's select works out stays."""
         if other is None:
             return self
         return replace(
@@ -168,26 +168,26 @@ class Removal(Struct, frozen=True, dict=True):
             delays=frozenset(delay for delay in self.delays - other.delays if delay[0] not in other.causes),
         )
 
-    def bound_ns(self, scan: WhatIfScan, place: Device) -> int:
+    def bound_ns(self, scan: WhatIfScan, device: Device) -> int:
         """Return what this saves alone."""
-        return scan.saved_ns(place, self) + self.stated_ns
+        return scan.saved_ns(device, self) + self.stated_ns
 
-    def added_to(self, fixed: Removal | None) -> list[Removal]:
+    def added_to(self, fixed: Intervention | None) -> list[Intervention]:
         """Return what `added_ns` asks."""
         return [self] if fixed is None else [fixed.joined(self), fixed]
 
-    def added_ns(self, scan: WhatIfScan, place: Device, fixed: Removal | None) -> int:
+    def added_ns(self, scan: WhatIfScan, device: Device, fixed: Intervention | None) -> int:
         """Return what this saves in addition to what is fixed already."""
         if fixed is None:
-            return self.bound_ns(scan, place)
-        return max(0, fixed.joined(self).bound_ns(scan, place) - fixed.bound_ns(scan, place))
+            return self.bound_ns(scan, device)
+        return max(0, fixed.joined(self).bound_ns(scan, device) - fixed.bound_ns(scan, device))
 
 
 class DeviceBound(Struct, frozen=True):
     """What fixing a rule takes away on a device, and what that saves; None where bounds cannot be trusted."""
 
     window: Mapping[str, Any]
-    removal: Removal
+    intervention: Intervention
     bound_ns: int | None
     after_fixes: bool = False  # the bound is what this adds to other fixes
     run_ns: int | None = None  # of a rule about the run: what all devices save together if each is fixed
@@ -217,7 +217,7 @@ class DeviceBound(Struct, frozen=True):
             "bound_share": None if bound_ns is None or not whole_ns else bound_ns / whole_ns,
             "run_ns": self.run_ns,
             "run_share": None if self.run_ns is None or not whole_ns else self.run_ns / whole_ns,
-            "saving_sum_ns": int(OpSavings.of(self.removal.savings).saving_ns.sum()),
+            "saving_sum_ns": int(OpSavings.of(self.intervention.savings).saving_ns.sum()),
             "claimed_ns": claimed_ns,
             "claimed_share": claimed_ns / window_ns if window_ns else None,
             "claimed_count": claimed.get("claimed_count", 0),
@@ -233,10 +233,10 @@ class DeviceBound(Struct, frozen=True):
 
 
 def device_bounds(
-    removals: Mapping[Device, Removal],
+    interventions: Mapping[Device, Intervention],
     scan: WhatIfScan,
     windows: Mapping[Device, Mapping[str, Any]],
-    fixed: Mapping[Device, Removal],
+    fixed: Mapping[Device, Intervention],
     added: Mapping[Device, int] | None = None,
 ) -> dict[Device, DeviceBound]:
     """Return what a rule's fix saves on each device; where something is `fixed` already, what it adds to that.
@@ -245,51 +245,58 @@ def device_bounds(
     """
     if added is None:
         scan.prepare(
-            {place: removals[place].added_to(fixed.get(place)) for place in windows if not scan.abstains(*place)}
+            {
+                device: interventions[device].added_to(fixed.get(device))
+                for device in windows
+                if not scan.abstains(*device)
+            }
         )
     bounds = {}
-    for place, window in windows.items():
-        removal = removals[place]
+    for device, window in windows.items():
+        intervention = interventions[device]
         if added is not None:
-            bound_ns: int | None = added.get(place, 0)
+            bound_ns: int | None = added.get(device, 0)
         else:
-            bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
-        bounds[place] = DeviceBound(window, removal, bound_ns, bool(fixed))
+            bound_ns = None if scan.abstains(*device) else intervention.added_ns(scan, device, fixed.get(device))
+        bounds[device] = DeviceBound(window, intervention, bound_ns, bool(fixed))
     return bounds
 
 
 def run_bounds(
-    rule: Rule, removals: Mapping[Device, Removal], run_savings: RunScan, windows: Mapping[Device, Mapping[str, Any]]
+    rule: Rule,
+    interventions: Mapping[Device, Intervention],
+    run_savings: RunScan,
+    windows: Mapping[Device, Mapping[str, Any]],
 ) -> dict[Device, DeviceBound]:
     """Return what the run saves if the rule's fix is made on one rank alone, and on all of them.
 
     A rank that was recorded several times is fixed in all its recordings: the run takes as long as the longest.
     """
-    all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(removals)
+    all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(interventions)
     # One alone saves no more than all of them: what is nothing on all is not asked of each.
     longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
     alone = dict.fromkeys(windows, None if all_ns is None else 0)
     if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
-        asked = {
-            place: {each: removals[each] for each in places}
-            for place, places in _of_one_rank(windows).items()
-            if len(places) > 1 or run_savings.most_alone_ns(place)
+        queries = {
+            device: {each: interventions[each] for each in devices}
+            for device, devices in _of_one_rank(windows).items()
+            if len(devices) > 1 or run_savings.most_alone_ns(device)
         }
-        run_savings.prepare(asked.values())
-        alone |= {place: run_savings.saved_ns(fixes) for place, fixes in asked.items()}
+        run_savings.prepare(queries.values())
+        alone |= {device: run_savings.saved_ns(fixes) for device, fixes in queries.items()}
     return {
-        place: DeviceBound(window, removals[place], alone[place], run_ns=all_ns, longest_ns=longest_ns)
-        for place, window in windows.items()
+        device: DeviceBound(window, interventions[device], alone[device], run_ns=all_ns, longest_ns=longest_ns)
+        for device, window in windows.items()
     }
 
 
 def _of_one_rank(windows: Mapping[Device, Mapping[str, Any]]) -> dict[Device, list[Device]]:
     """Return for each device those of the same number in all recordings of its rank."""
     of_rank: dict[tuple[int, int], list[Device]] = {}
-    for place, window in windows.items():
-        rank = -1 - place[0] if window["rank"] is None else int(window["rank"])
-        of_rank.setdefault((rank, place[1]), []).append(place)
-    return {place: places for places in of_rank.values() for place in places}
+    for device, window in windows.items():
+        rank = -1 - device[0] if window["rank"] is None else int(window["rank"])
+        of_rank.setdefault((rank, device[1]), []).append(device)
+    return {device: devices for devices in of_rank.values() for device in devices}
 
 
 def fill_bound(
@@ -306,7 +313,7 @@ def fill_bound(
     What rules `beside` it claim (by id) is not its own; `planning.share_out` has to have written their claims.
     """
     claimed = _claimed(con, rule, values, beside) if with_claims else {}
-    write_bound(con, [bound.row(claimed.get(place, {})) for place, bound in bounds.items()])
+    write_bound(con, [bound.row(claimed.get(device, {})) for device, bound in bounds.items()])
 
 
 def write_bound(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -320,38 +327,40 @@ def write_bound(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]
         con.execute(f"INSERT INTO bound ({', '.join(columns)}) SELECT {values_of}", by_column)
 
 
-def find_removals(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
-) -> dict[Device, Removal]:
+def find_interventions(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], devices: Iterable[Device]
+) -> dict[Device, Intervention]:
     """Return what the rule's fix takes away on each device."""
     causes = frozenset(rule.removes)
     if rule.removes_claimed:
-        return {place: Removal(delays=of_one) for place, of_one in _delays(con, rule, values, places).items()}
+        return {device: Intervention(delays=of_one) for device, of_one in _delays(con, rule, values, devices).items()}
     if rule.op_saving is None:
-        return {place: Removal(causes) for place in places}
+        return {device: Intervention(causes) for device in devices}
     sql = read_query("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving)
-    savings: dict[Device, dict[int, int]] = {place: {} for place in places}
-    launches: dict[Device, set[int]] = {place: set() for place in places}
+    savings: dict[Device, dict[int, int]] = {device: {} for device in devices}
+    launches: dict[Device, set[int]] = {device: set() for device in devices}
     for trace_id, device, op_id, saving_ns, is_left_out in sandbox.all_rows(con, sql, values):
         if (trace_id, device) in savings:
             savings[trace_id, device][op_id] = saving_ns
             if is_left_out:
                 launches[trace_id, device].add(op_id)
-    return {place: Removal(causes, OpSavings.of(savings[place]), frozenset(launches[place])) for place in savings}
+    return {
+        device: Intervention(causes, OpSavings.of(savings[device]), frozenset(launches[device])) for device in savings
+    }
 
 
-def no_removals(rule: Rule, places: Iterable[Device]) -> dict[Device, Removal]:
+def no_interventions(rule: Rule, devices: Iterable[Device]) -> dict[Device, Intervention]:
     """Return what the rule's fix takes away where its `op_saving` and its claims have no row."""
-    return dict.fromkeys(places, Removal(frozenset() if rule.removes_claimed else frozenset(rule.removes)))
+    return dict.fromkeys(devices, Intervention(frozenset() if rule.removes_claimed else frozenset(rule.removes)))
 
 
 def _delays(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], devices: Iterable[Device]
 ) -> dict[Device, frozenset[Delay]]:
     """Return the host time that led to the claimed rows of each device."""
     sql = claimed_sql(rule)
     assert sql is not None
-    found: dict[Device, set[Delay]] = {place: set() for place in places}
+    found: dict[Device, set[Delay]] = {device: set() for device in devices}
     known = claim_values(rule, values)
     # Most rules claim nothing, which is soon known; what led to their rows is then none of the host's time.
     is_claimed = sandbox.query(con, f"SELECT TRUE FROM ({sql}\n) LIMIT 1", known).rows
@@ -359,7 +368,7 @@ def _delays(
     for row in sandbox.query(con, query, known).dicts() if is_claimed else ():
         if (row["trace_id"], row["device"]) in found:
             found[row["trace_id"], row["device"]].add((row["cause"], row["op_id"]))
-    return {place: frozenset(delays) for place, delays in found.items()}
+    return {device: frozenset(delays) for device, delays in found.items()}
 
 
 def _claimed(

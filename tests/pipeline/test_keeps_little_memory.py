@@ -12,7 +12,7 @@ import pytest
 
 import traceanalyzer
 from traceanalyzer.attribution import tables
-from traceanalyzer.opening import attributing
+from traceanalyzer.pipeline import attributing
 
 _SORTS = """
 import sys, time

@@ -17,17 +17,17 @@ from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.rule_file.model import CONFIDENCES, QUALITY, Rule
 
 
-class Place(Struct, frozen=True, order=True):
+class Scope(Struct, frozen=True, order=True):
     """A device of a trace, a trace (device None), or the whole run (both None)."""
 
     trace: str | None = None
     device: int | None = None
 
-    def covers(self, other: Place) -> bool:
-        """Return whether the other place is this one or a part of it: the run covers all, a trace its devices."""
+    def covers(self, other: Scope) -> bool:
+        """Return whether the other scope is this one or a part of it: the run covers all, a trace its devices."""
         return self.trace in (None, other.trace) and self.device in (None, other.device)
 
-    def meets(self, other: Place) -> bool:
+    def meets(self, other: Scope) -> bool:
         """Return whether one of the two covers the other."""
         return self.covers(other) or other.covers(self)
 
@@ -40,13 +40,13 @@ class Capability(Struct, frozen=True):
     unlock: str | None
 
 
-class RunPlaces(Struct, frozen=True):
-    """The places of a run: its traces, its devices with their windows, and what each has recorded."""
+class RunScopes(Struct, frozen=True):
+    """The scopes of a run: its traces, its devices with their windows, and what each has recorded."""
 
     trace_ids: dict[str, int]
     ranks: dict[str, int | None]
-    devices: tuple[Place, ...]
-    traces_without_devices: tuple[Place, ...]
+    devices: tuple[Scope, ...]
+    traces_without_devices: tuple[Scope, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
     # By trace: hip on AMD's devices, xpu on Intel's, xla where XLA compiles the program.
@@ -57,25 +57,25 @@ class RunPlaces(Struct, frozen=True):
     without_torch: frozenset[str] = frozenset()  # traces of programs that are written with something else
     name: str = ""  # path or address of the run; empty: unknown
 
-    def key(self, place: Place) -> tuple[int, int]:
-        """Return the id of a place's trace, and its device."""
-        return self.trace_ids.get(place.trace or "", -1), place.device or 0
+    def key(self, scope: Scope) -> tuple[int, int]:
+        """Return the id of a scope's trace, and its device."""
+        return self.trace_ids.get(scope.trace or "", -1), scope.device or 0
 
-    def missing(self, place: Place, requires: Sequence[str]) -> tuple[str, Capability] | None:
-        """Return the first requirement that a place does not meet; the run meets it where one of its devices does."""
-        if place.trace is None and self.devices:
+    def missing(self, scope: Scope, requires: Sequence[str]) -> tuple[str, Capability] | None:
+        """Return the first requirement that a scope does not meet; the run meets it where one of its devices does."""
+        if scope.trace is None and self.devices:
             by_device = [self.missing(device, requires) for device in self.devices]
             return None if None in by_device else by_device[0]
         for name in requires:
-            capability = self.capabilities.get((place.trace or "", place.device, name))
+            capability = self.capabilities.get((scope.trace or "", scope.device, name))
             if capability is None:
-                capability = self.capabilities.get((place.trace or "", None, name))
+                capability = self.capabilities.get((scope.trace or "", None, name))
             if capability is None or not capability.available:
                 return name, capability or Capability(False, None, None)
         return None
 
 
-def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
+def read_scopes(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunScopes:
     """Return the traces and devices of a run, and its capabilities unless nobody will ask for them."""
     traces = con.execute(
         "SELECT trace, trace_id, rank, framework, vendor, recorder FROM traces ORDER BY trace_id"
@@ -84,11 +84,11 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
     columns = "trace, device, capability, available, detail, unlock"
     capabilities = con.execute(f"SELECT {columns} FROM capabilities").fetchall() if with_capabilities else []
     with_devices = {window["trace"] for window in windows}
-    return RunPlaces(
+    return RunScopes(
         trace_ids={trace: trace_id for trace, trace_id, *_ in traces},
         ranks={trace: rank for trace, _, rank, *_ in traces},
-        devices=tuple(Place(window["trace"], window["device"]) for window in windows),
-        traces_without_devices=tuple(Place(trace) for trace, *_ in traces if trace not in with_devices),
+        devices=tuple(Scope(window["trace"], window["device"]) for window in windows),
+        traces_without_devices=tuple(Scope(trace) for trace, *_ in traces if trace not in with_devices),
         windows={(window["trace_id"], window["device"]): window for window in windows},
         capabilities={
             (trace, device, name): Capability(available, detail, unlock)

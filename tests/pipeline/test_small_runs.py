@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from traceanalyzer.opening import attributing
+from traceanalyzer.pipeline import attributing
 from traceanalyzer.query import canonical, engine
 from traceanalyzer.query.canonical import FewTracesConnections, copy_run
 from traceanalyzer.report.json import document
