@@ -717,3 +717,26 @@ def test_functions_that_wait_for_others_are_known(
     macros: duckdb.DuckDBPyConnection, name: str | None, does: bool
 ) -> None:
     assert macros.execute("SELECT waits_for_others($name)", {"name": name}).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("RotateBackward", "Rotate"),
+        ("autograd::engine::evaluate_function: SinkhornFunctionBackward", "SinkhornFunction"),
+        ("AddmmBackward0", None),
+        ("torch::autograd::AccumulateGrad", None),
+        ("CompiledFunctionBackward", None),
+        # torch.utils.checkpoint, DDP and FSDP2 of PyTorch 2, Megatron-LM, FlashAttention, bitsandbytes.
+        ("CheckpointFunctionBackward", None),
+        ("_DDPSinkBackward", None),
+        ("RegisterPostBackwardFunctionBackward", None),
+        ("LinearWithGradAccumulationAndAsyncCommunicationBackward", None),
+        ("FlashAttnVarlenFuncBackward", None),
+        ("MatMul4BitBackward", None),
+    ],
+)
+def test_function_class_names_what_the_program_wrote(
+    macros: duckdb.DuckDBPyConnection, name: str, function: str | None
+) -> None:
+    assert macros.execute("SELECT function_class(?)", [name]).fetchall() == [(function,)]
