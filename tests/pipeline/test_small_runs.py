@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,3 +121,22 @@ def test_no_query_of_one_trace_opens_the_file_of_a_table_without_rows(
     for name, described in columns.items():
         wanted = [(column.name, column.type) for column in trace_tables()[name].columns]
         assert [column for column, _ in described] == [column for column, _ in wanted]
+
+
+@pytest.mark.check
+def test_a_connection_holds_traces_with_and_without_rows_in_turn(tmp_path: Path) -> None:
+    simulate_job(RUN | {"ranks": 1}).write_kineto(tmp_path / "gpu")
+    (tmp_path / "host").mkdir()
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    (tmp_path / "host" / "rank0.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
+    traces = {}
+    for trace_id, name in enumerate(("host", "gpu", "host")):
+        with open_run(tmp_path / name, store=tmp_path / "store") as run:
+            traces[trace_id] = run.traces[0]
+    connections = FewTracesConnections(traces)
+    counts = []
+    for trace_id in traces:
+        with connections.holding([trace_id]) as connection:
+            counts += connection.execute("SELECT count(*) > 0 FROM canonical.gpu_ops").fetchall()
+    connections.close()
+    assert counts == [(False,), (True,), (False,)]

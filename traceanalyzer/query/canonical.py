@@ -205,7 +205,7 @@ def _stored_table(
     """Return the statement that puts a table over every trace's files with rows, with the trace's number in front."""
     rows = {file: pq.read_metadata(file).num_rows for file in _parts(listed, stored_as or table.name)}
     files = [file for file, count in rows.items() if count]
-    kind = "TABLE" if sum(rows.values()) <= most_copied_rows else "VIEW"
+    kind = "TABLE" if most_copied_rows and sum(rows.values()) <= most_copied_rows else "VIEW"
     if not files:  # every query would open them again
         return _empty_view(table).replace("VIEW", kind, 1)
     return f"CREATE OR REPLACE {kind} canonical.{table.name} AS {numbered_rows(table, traces, files)}"

@@ -251,7 +251,7 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
 
 def _whole(document: str, hint: str) -> str:
     """Return JSON without blanks, which must not be cut; raises TraceAnalyzerError where it is too long."""
-    text = json.dumps(json.loads(document), ensure_ascii=False, separators=(",", ":"))
+    text = as_json(json.loads(document), compact=True)
     if len(text) > MOST_CHARACTERS:
         raise TraceAnalyzerError(
             f"the answer would have {len(text):,} characters, and may have {MOST_CHARACTERS:,}", hint=hint

@@ -253,12 +253,19 @@ def visible(text: str) -> str:
     return _STEERING.sub(_escape, masked(text))
 
 
-def as_json(value: Any, indent: int | None = None) -> str:
-    """Return plain values as JSON: secrets masked, and characters that steer as JSON's own escapes.
+def as_json(value: Any, indent: int | None = None, *, compact: bool = False) -> str:
+    """Return plain values as JSON, compact without blanks: secrets masked, and characters that steer as JSON's escapes.
 
     Raises ValueError for a number that is none.
     """
-    text = json.dumps(with_texts_masked(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(
+        with_texts_masked(value),
+        indent=indent,
+        separators=(",", ":") if compact else None,
+        ensure_ascii=False,
+        allow_nan=False,
+        default=str,
+    )
     return _STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
