@@ -116,6 +116,47 @@ def test_of_captures_with_the_same_kernels_the_one_in_the_same_order_counts() ->
 
 
 @pytest.mark.check
+def test_a_kernel_that_stands_elsewhere_in_the_capture_stays_open() -> None:
+    launches = [(name, f"aten::{at}") for at, name in enumerate("abcadeaf")]
+    launches[1], launches[6] = launches[6], launches[1]  # the second and third a would get each other's operators
+    con = run(replays(*"abcadeaf"), capture(*launches))
+    known = "aten::0 - aten::2 - aten::4 aten::5 - aten::7"
+    assert " ".join(row[3] or "-" for row in ask(con, MATCHES)) == known
+    assert ask(con, COVERAGE) == [(8, 5, 5, 1, 0.625)]
+    assert ask(con, "SELECT DISTINCT input_shapes FROM graph_operators") == [(None,)]
+
+
+@pytest.mark.check
+def test_of_graphs_with_the_same_kernels_and_fewer_captures_none_is_matched() -> None:
+    replayed = replays("a", "b", count=2)
+    for op in replayed["gpu_ops"]:
+        op["graph_id"] = op["launch_id"]
+    launches = (("a", "aten::mm"), ("b", "aten::add"))
+    con = run(replayed, capture(*launches))
+    assert ask(con, COVERAGE) == [(2, 0, 0, 1, 0.0)] * 2
+    # A capture each: what both say is right for either.
+    con = run(replayed, capture(*launches), capture(("a", "aten::bmm"), ("b", "aten::add"), shape=2, first=500))
+    assert ask(con, COVERAGE) == [(2, 2, 1, 2, 1.0)] * 2
+    assert {row[3] for row in ask(con, MATCHES)} == {None, "aten::add"}
+
+
+@pytest.mark.check
+def test_starts_on_several_streams_tell_no_order_of_nodes() -> None:
+    replayed = replays("a", "b", "a", "b")
+    for op, stream in zip(replayed["gpu_ops"], (1, 1, 2, 1), strict=True):
+        op["stream"] = stream
+    launches = (("a", "aten::mm"), ("b", "aten::add"), ("a", "aten::bmm"), ("b", "aten::mul"))
+    con = run(replayed, capture(*launches))
+    assert [row[3] for row in ask(con, MATCHES)] == [None, "aten::add", None, "aten::mul"]
+    con = run(replayed, capture(*((None, operator) for _, operator in launches)))
+    assert ask(con, COVERAGE) == [(4, 0, 0, 0, 0.0)]
+    for number, op in enumerate(replayed["gpu_ops"]):
+        op["graph_node_id"] = number
+    con = run(replayed, capture(*((None, operator) for _, operator in launches)))
+    assert ask(con, COVERAGE) == [(4, 4, 4, 1, 1.0)]
+
+
+@pytest.mark.check
 def test_without_names_only_a_capture_of_as_many_launches_fits() -> None:
     launches = ((None, "aten::mm"), (None, "aten::add"))
     assert [row[2:4] for row in ask(run(replays("a", "b"), capture(*launches)), MATCHES)] == [

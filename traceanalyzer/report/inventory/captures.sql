@@ -1,6 +1,6 @@
 -- Each capture of graphs beside the traces: for how many kernels of replayed graphs it is the first that tells the operator.
 WITH kernels AS MATERIALIZED (
-    SELECT owner_id, is_matched, sum_ns
+    SELECT owner_id, operator IS NOT NULL AS is_matched, sum_ns
     FROM graph_operators
     WHERE kind = 'kernel' AND EXISTS (FROM canonical.capture_files)
 ),
