@@ -315,7 +315,7 @@ def scan_of(matches: list[int]) -> Scan:
         cause_of_op=nothing_here,
         cause_of_gap=nothing_here,
         costs={},
-        position_of={at: at for at in range(len(matches))},
+        op_id=np.arange(len(matches)),
     )
 
 

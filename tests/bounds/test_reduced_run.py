@@ -80,7 +80,9 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
         queries += [
             [WhatIf(frozenset({cause})) if at == one else WhatIf() for at in range(len(scans))] for cause in causes
         ]
-    faster = [{op: int(scan.dur[at]) // 2 for op, at in scan.position_of.items()} for scan in scans]
+    faster = [
+        dict(zip(scan.op_id[scan.is_op].tolist(), (scan.dur[scan.is_op] // 2).tolist(), strict=True)) for scan in scans
+    ]
     return [*queries, [WhatIf(savings=savings) for savings in faster]]
 
 

@@ -216,7 +216,7 @@ class ScanFacts(Struct, frozen=True, dict=True):
     @classmethod
     def of_scan(cls, scan: Scan, window: Mapping[str, Any]) -> Self:
         opens, closes = (
-            None if window[name] is None else scan.position_of.get(window[name])
+            None if window[name] is None else scan.position_of(window[name])
             for name in ("opening_op_id", "closing_op_id")
         )
         uncertain = {LOADER_WORKERS: scan.has_takes, STREAM_WAITS: bool(scan.possible)}
@@ -310,8 +310,8 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
         changes = scan.changes(what_if)
         ends = replay_alone(scan.events, changes)
         first, last = (
-            0 if op is None else int(ends[at := scan.position_of[op]] - changes.shorter_ns[at])
-            for op in (first_op, measure_at_op)
+            0 if at is None else int(ends[at] - changes.shorter_ns[at])
+            for at in (None if op is None else scan.position_of(op) for op in (first_op, measure_at_op))
         )
         until_end = measure_at_op is None
         saved = int(_ends_earlier(scan, ends[:, None])[0]) - first if until_end else (last - first) * scale

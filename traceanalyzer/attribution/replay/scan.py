@@ -127,7 +127,7 @@ class Scan(Struct, frozen=True, dict=True):
     cause_of_op: NamedRows
     cause_of_gap: NamedRows
     costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
-    position_of: Mapping[int, int]  # op id -> position
+    op_id: Ints  # NO_ROW: a wait of the host
     begins_at: int | None = None  # nothing changes before the start of the event at this position; None: all may
     only_in_window: bool = False  # nothing changes ahead of a window that begins ahead of its first op
     # Position -> ops that the event there may also have waited for.
@@ -156,7 +156,7 @@ class Scan(Struct, frozen=True, dict=True):
         more = [sure.get(at, ()) for at in range(len(is_op))]
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = NamedRows.of(costs["cause"])
-        position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
+        begins_at = None if fixed_before is None else int(np.flatnonzero(op_id == fixed_before)[0])
         return cls(
             events=ScanEvents(
                 is_op=is_op,
@@ -185,8 +185,8 @@ class Scan(Struct, frozen=True, dict=True):
                 str(name): (position[cause.codes == code], cost[cause.codes == code])
                 for code, name in enumerate(cause.names)
             },
-            position_of=position_of,
-            begins_at=None if fixed_before is None else position_of[fixed_before],
+            op_id=op_id,
+            begins_at=begins_at,
             only_in_window=only_in_window,
             possible=possible,
         )
@@ -329,14 +329,19 @@ class Scan(Struct, frozen=True, dict=True):
     @cached_property
     def _ops(self) -> tuple[Ints, Ints]:
         """The ids of all ops, in their order, and the position of each."""
-        count = len(self.position_of)
-        op_id = np.fromiter(self.position_of, np.int64, count)
+        position = np.flatnonzero(self.is_op)
+        op_id = self.op_id[position]
         order = np.argsort(op_id)
-        return op_id[order], np.fromiter(self.position_of.values(), np.int64, count)[order]
+        return op_id[order], position[order]
+
+    def position_of(self, op: int) -> int | None:
+        """Return the position of an op, by its id; None where it is not scanned."""
+        found, _ = self._positions(np.asarray([op], np.int64))
+        return int(found[0]) if len(found) else None
 
     def _before(self, ops: Sequence[int]) -> Flags:
         """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""
-        at = np.asarray(sorted(self.position_of[op] for op in ops if op in self.position_of), np.int64)
+        at, _ = self._positions(np.asarray(ops, np.int64))
         next_op = np.flatnonzero(self.is_op)
         nth = np.searchsorted(next_op, np.arange(len(self.end)))
         belongs_to = np.append(next_op, NO_ROW)[nth]
@@ -346,9 +351,9 @@ class Scan(Struct, frozen=True, dict=True):
 
 def _needs(needs: pa.Table, is_sure: bool) -> dict[int, tuple[Need, ...]]:
     """Return by position the ops beyond pred1 and pred2 that an event surely waits for, or only may wait for."""
-    by_position: dict[int, tuple[Need, ...]] = {}
+    by_position: dict[int, list[Need]] = {}
     columns = (column(needs, name).tolist() for name in ("position", "before_position", "slack_ns"))
     for position, before, slack, sure in zip(*columns, flag_column(needs, "sure").tolist(), strict=True):
         if sure == is_sure:
-            by_position[position] = (*by_position.get(position, ()), Need(before, slack))
-    return by_position
+            by_position.setdefault(position, []).append(Need(before, slack))
+    return {position: tuple(found) for position, found in by_position.items()}

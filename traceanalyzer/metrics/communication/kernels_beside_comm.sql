@@ -34,8 +34,7 @@ islands AS (
 ),
 kernels AS (
     SELECT
-        kernels.trace, kernels.rank, kernels.trace_id, kernels.device, kernels.op_id, kernels.name,
-        kernels.start_ns,
+        kernels.trace_id, kernels.device, kernels.op_id, kernels.start_ns,
         kernels.start_ns + kernels.dur_ns AS end_ns,
         kernels.dur_ns,
         hash(
@@ -79,12 +78,13 @@ compared AS (
     GROUP BY trace_id, device, equal_id
 )
 SELECT
-    placed.trace, placed.rank, placed.device, placed.trace_id, placed.op_id, placed.name, placed.start_ns,
+    kernels.trace, kernels.rank, placed.device, placed.trace_id, placed.op_id, kernels.name, placed.start_ns,
     placed.dur_ns,
     placed.beside_ns / nullif(placed.dur_ns, 0) AS beside_share,
     compared.alone_ns, compared.alone_count, compared.beside_count, compared.slowdown, compared.is_apart
 FROM placed
 JOIN compared USING (trace_id, device, equal_id)
+JOIN kernel_class AS kernels USING (trace_id, op_id)
 WHERE placed.beside_ns > 0
   AND compared.alone_count > 0
 ORDER BY placed.trace_id, placed.device, placed.start_ns, placed.op_id
