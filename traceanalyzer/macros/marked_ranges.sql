@@ -128,19 +128,34 @@ cut AS MATERIALIZED (
     FROM canonical.event_args
     WHERE (trace_id, event_id) IN (SELECT (trace_id, slice_id) FROM counted_ranges) AND is_cut(args)
 ),
--- What of a range lies in each part of the recording.
+numbered_parts AS MATERIALIZED (
+    SELECT
+        trace_id, step, start_ns, end_ns,
+        row_number() OVER in_order AS nth,
+        max(end_ns) OVER in_order AS reached_ns,
+        count(*) OVER (PARTITION BY trace_id ORDER BY start_ns) AS begun_count
+    FROM query_table(parts)
+    WHERE start_ns IS NOT NULL
+    WINDOW in_order AS (PARTITION BY trace_id ORDER BY start_ns, end_ns, step ROWS UNBOUNDED PRECEDING)
+),
+-- What of a range lies in each part of the recording: parts from the first that none before it has passed.
 pieces AS MATERIALIZED (
     SELECT
-        trace_id, parts.step, thread_id, slice_id, around_id,
+        trace_id, parts.step, ranges.thread_id, slice_id, ranges.around_id,
         greatest(ranges.start_ns, parts.start_ns) AS start_ns,
         least(ranges.end_ns, parts.end_ns) AS end_ns,
         ranges.end_ns <= parts.end_ns AND cut.slice_id IS NOT NULL AS is_cut
     FROM (
-        SELECT trace_id, thread_id, slice_id, around_id, start_ns, end_ns FROM marked
-        UNION ALL
-        SELECT trace_id, thread_id, slice_id, NULL, start_ns, end_ns FROM crossing
+        SELECT whole.*, unnest(generate_series(coalesce(passed.nth, 0) + 1, begun.begun_count)) AS nth
+        FROM (
+            SELECT trace_id, thread_id, slice_id, around_id, start_ns, end_ns FROM marked
+            UNION ALL
+            SELECT trace_id, thread_id, slice_id, NULL, start_ns, end_ns FROM crossing
+        ) AS whole
+        ASOF JOIN numbered_parts AS begun ON begun.trace_id = whole.trace_id AND begun.start_ns <= whole.end_ns
+        ASOF LEFT JOIN numbered_parts AS passed ON passed.trace_id = whole.trace_id AND passed.reached_ns <= whole.start_ns
     ) AS ranges
-    JOIN query_table(parts) AS parts USING (trace_id)
+    JOIN numbered_parts AS parts USING (trace_id, nth)
     LEFT JOIN cut USING (trace_id, slice_id)
     WHERE ranges.start_ns < parts.end_ns AND (ranges.end_ns > parts.start_ns OR ranges.start_ns >= parts.start_ns)
 ),
@@ -249,11 +264,17 @@ chains AS (
 -- The innermost range of a launch is known; one around it may have ended before the launch, where ranges overlap.
 inside AS (
     SELECT DISTINCT members.key, launched.op_id, launched.device, launched.start_ns, launched.end_ns
-    FROM launched
+    FROM (
+        SELECT launches.*, unnest(generate_series(coalesce(passed.nth, 0) + 1, begun.begun_count)) AS nth
+        FROM launched AS launches
+        ASOF JOIN numbered_parts AS begun ON begun.trace_id = launches.trace_id AND begun.start_ns <= launches.placed_ns
+        ASOF LEFT JOIN numbered_parts AS passed
+            ON passed.trace_id = launches.trace_id AND passed.reached_ns <= launches.placed_ns
+    ) AS launched
     JOIN chains ON chains.trace_id = launched.trace_id AND chains.innermost_id = launched.innermost_id
-    JOIN query_table(parts) AS parts
+    JOIN numbered_parts AS parts
       ON parts.trace_id = launched.trace_id
-     AND launched.placed_ns >= parts.start_ns
+     AND parts.nth = launched.nth
      AND launched.placed_ns < parts.end_ns
     JOIN members
       ON members.trace_id = chains.trace_id

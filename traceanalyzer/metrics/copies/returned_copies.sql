@@ -19,13 +19,10 @@ WITH copies AS (
             PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes
             ORDER BY ops.start_ns, ops.op_id
         ) AS down_count
-    FROM attribution.steps AS steps
-    JOIN gpu_ops AS ops
-      ON ops.trace_id = steps.trace_id
-     AND ops.device = steps.device
-     AND ops.start_ns >= steps.start_ns
-     AND ops.start_ns < steps.end_ns
-    WHERE steps.kept AND ops.copy_kind IN ('DtoH', 'HtoD') AND ops.size_bytes >= 1048576
+    FROM gpu_ops AS ops
+    ASOF JOIN attribution.steps AS steps
+        ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND steps.start_ns <= ops.start_ns
+    WHERE steps.kept AND ops.start_ns < steps.end_ns AND ops.copy_kind IN ('DtoH', 'HtoD') AND ops.size_bytes >= 1048576
 )
 SELECT
     traces.trace, traces.rank, copies.device, copies.trace_id,

@@ -72,7 +72,9 @@ SELECT
     names.precision, names.tensor_core,
     operator_base(coalesce(calls.name, operators.name)) AS operator,
     coalesce(captured.call_id, ops.cpu_op_id) AS operator_id,
-    ops.stream, steps.step, ops.start_ns, ops.dur_ns,
+    ops.stream,
+    CASE WHEN ops.start_ns < steps.end_ns THEN steps.step END AS step,
+    ops.start_ns, ops.dur_ns,
     CASE WHEN ops.is_comm THEN 0 ELSE round(ends.share_ns) - round(starts.share_ns) END::BIGINT AS wall_ns
 FROM gpu_ops AS ops
 JOIN traces USING (trace_id)
@@ -85,9 +87,6 @@ LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends
        ON ends.trace_id = ops.trace_id AND ends.device = ops.device AND ends.at_ns = ops.start_ns + ops.dur_ns
-LEFT JOIN attribution.steps AS steps
-       ON steps.trace_id = ops.trace_id
-      AND steps.device = ops.device
-      AND ops.start_ns >= steps.start_ns
-      AND ops.start_ns < steps.end_ns
+ASOF LEFT JOIN attribution.steps AS steps
+    ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND steps.start_ns <= ops.start_ns
 WHERE ops.kind = 'kernel'

@@ -27,15 +27,13 @@ WITH causes AS MATERIALIZED (
 )
 SELECT
     trace, rank, gpu_ops.device, gpu_ops.op_id, gpu_ops.kind, gpu_ops.name, gpu_ops.start_ns, gpu_ops.dur_ns,
-    steps.step, launch.name AS launch_api, operator.name AS operator, annotation.name AS annotation,
+    CASE WHEN gpu_ops.start_ns < steps.end_ns THEN steps.step END AS step,
+    launch.name AS launch_api, operator.name AS operator, annotation.name AS annotation,
     python.name AS python, link_source
 FROM gpu_ops
 JOIN canonical.traces USING (trace_id)
-LEFT JOIN attribution.steps
-    ON steps.trace_id = gpu_ops.trace_id
-    AND steps.device = gpu_ops.device
-    AND gpu_ops.start_ns >= steps.start_ns
-    AND gpu_ops.start_ns < steps.end_ns
+ASOF LEFT JOIN attribution.steps
+    ON steps.trace_id = gpu_ops.trace_id AND steps.device = gpu_ops.device AND steps.start_ns <= gpu_ops.start_ns
 LEFT JOIN causes AS launch ON launch.trace_id = gpu_ops.trace_id AND launch.slice_id = launch_id
 LEFT JOIN causes AS operator ON operator.trace_id = gpu_ops.trace_id AND operator.slice_id = cpu_op_id
 LEFT JOIN causes AS annotation ON annotation.trace_id = gpu_ops.trace_id AND annotation.slice_id = gpu_ops.annotation_id
