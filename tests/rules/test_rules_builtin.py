@@ -159,7 +159,7 @@ WAITS = [
 ]
 WAITED = {
     "traces": [{"trace": "test", "framework": "cuda", "first_ns": 0}],
-    "windows": [{"start_ns": 0, "end_ns": 100}],
+    "windows": [{"start_ns": 0, "end_ns": 100, "step_count": 0}],
     "gpu_ops": [
         {"op_id": at, "launch_id": at, "copy_kind": "DtoH", "dst_kind": "pageable", "size_bytes": 8} for at in (1, 2)
     ],
