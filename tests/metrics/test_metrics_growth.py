@@ -64,6 +64,57 @@ def test_metrics_of_a_longer_export_handle_no_more_rows_for_each_event(corpus: P
     check(short, long, 4, tmp_path)
 
 
+def compared(plan: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield how many pairs of rows each join of a plan compares, where only traces, devices or threads part them."""
+    parts = plan.get("children", plan.get("operator", []))
+    conditions = plan.get("extra_info", {}).get("Conditions", [])
+    conditions = conditions if isinstance(conditions, list) else [conditions]
+    equal = {condition.split(" = ")[0] for condition in conditions if " = " in condition}
+    kind = str(plan.get("name", plan.get("operator_type", "")))
+    if len(parts) == 2 and (
+        "NESTED" in kind
+        or "BLOCKWISE" in kind
+        or ("HASH_JOIN" in kind and len(equal) < len(conditions) and equal <= {"trace_id", "device", "thread_id"})
+    ):
+        left, right = (part.get("intermediate_rows", 0) for part in parts)
+        yield left * right, f"{kind} {conditions}"
+    for part in parts:
+        yield from compared(part)
+
+
+@pytest.mark.check
+def test_no_metric_compares_each_kernel_or_range_with_each_step(tmp_path: Path) -> None:
+    count = 600
+    events: list[dict[str, Any]] = []
+    for number in range(3 * count):
+        at, launch = 20 * number, {"correlation": number + 1}
+        call = {"ph": "X", "pid": 1, "tid": 1, "ts": at, "args": launch}
+        events += [
+            *(
+                [call | {"cat": "user_annotation", "name": f"ProfilerStep#{number // 3}", "dur": 59}]
+                if number % 3 == 0
+                else []
+            ),
+            call | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 2, "dur": 2},
+            call
+            | {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": at + 9, "dur": 8}
+            | {"args": {**launch, "device": 0, "stream": 7}},
+        ]
+    trace, profile = tmp_path / "steps.json", tmp_path / "profile.json"
+    trace.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    worst = {}
+    with open_run(trace, store=tmp_path / "store") as opened:
+        connection = opened.connection
+        connection.execute("SET threads = 1; PRAGMA enable_profiling = 'json'")
+        connection.execute(f"SET profiling_output = '{profile}'")
+        for name in metrics():
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE measured AS FROM {name}")
+            found = max(compared(json.loads(profile.read_text(encoding="utf-8"))), default=(0, ""))
+            if found[0] >= count * count // 2:
+                worst[name] = found
+    assert worst == {}
+
+
 @pytest.mark.check
 def test_lines_of_python_take_a_few_rows_for_each_range_however_many_stay_open(tmp_path: Path) -> None:
     count = 300
