@@ -65,6 +65,14 @@ clocks AS (
             0
         ) AS share_ns
     FROM stretches
+),
+-- Apart from the rest of a kernel's row, for finding the step sorts it.
+placed AS (
+    SELECT ops.trace_id, ops.op_id, steps.step
+    FROM (SELECT trace_id, device, op_id, start_ns FROM gpu_ops WHERE kind = 'kernel') AS ops
+    ASOF JOIN attribution.steps AS steps
+        ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND steps.start_ns <= ops.start_ns
+    WHERE ops.start_ns < steps.end_ns
 )
 SELECT
     traces.trace, traces.rank, ops.device, ops.trace_id, ops.op_id, ops.name,
@@ -72,9 +80,7 @@ SELECT
     names.precision, names.tensor_core,
     operator_base(coalesce(calls.name, operators.name)) AS operator,
     coalesce(captured.call_id, ops.cpu_op_id) AS operator_id,
-    ops.stream,
-    CASE WHEN ops.start_ns < steps.end_ns THEN steps.step END AS step,
-    ops.start_ns, ops.dur_ns,
+    ops.stream, placed.step, ops.start_ns, ops.dur_ns,
     CASE WHEN ops.is_comm THEN 0 ELSE round(ends.share_ns) - round(starts.share_ns) END::BIGINT AS wall_ns
 FROM gpu_ops AS ops
 JOIN traces USING (trace_id)
@@ -87,6 +93,5 @@ LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends
        ON ends.trace_id = ops.trace_id AND ends.device = ops.device AND ends.at_ns = ops.start_ns + ops.dur_ns
-ASOF LEFT JOIN attribution.steps AS steps
-    ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND steps.start_ns <= ops.start_ns
+LEFT JOIN placed ON placed.trace_id = ops.trace_id AND placed.op_id = ops.op_id
 WHERE ops.kind = 'kernel'
