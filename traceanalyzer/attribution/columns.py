@@ -4,7 +4,7 @@ In arrays, integers stand for NULL and for names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -132,6 +132,14 @@ def codes_of(texts: Any) -> tuple[Ints, list[str | None]]:
     indices = encoded.indices
     numbers = np.frombuffer(indices.buffers()[1], np.int32) if len(indices) else np.zeros(0, np.int32)
     return numbers[indices.offset : indices.offset + len(indices)].astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def rows_of_each(values: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield each different value, the smallest first, with its rows in their order."""
+    if len(values):
+        order = np.argsort(values, kind="stable")
+        found, first = np.unique(values[order], return_index=True)
+        yield from zip(found.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def optional(values: Ints, missing: int = NO_ROW) -> Numbers:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.columns import HOST_CODE, NO_ROW, SYNC_CODE, Codes, Flags, Ints
+from traceanalyzer.attribution.columns import HOST_CODE, NO_ROW, SYNC_CODE, Codes, Flags, Ints, rows_of_each
 from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.records.host_slices import HostSlices, RecordedWaits, RowsById
@@ -356,8 +356,10 @@ def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, en
     """Return the op that each call waited for last, of those that ended up to an instant; NO_ROW: none."""
     target = np.full(calls.count, NO_ROW)
     target_end = np.full(calls.count, np.iinfo(np.int64).min)
-    for stream in np.unique(ops.stream).tolist():
-        on_stream = as_launched(ops, ops.stream == stream)
+    linked = ops.linked
+    for stream, rows in rows_of_each(ops.stream):
+        on_stream = rows[linked[rows]]
+        on_stream = on_stream[np.argsort(ops.launch_start[on_stream], kind="stable")]
         before = np.searchsorted(ops.launch_start[on_stream], calls.until, side="left")
         ends = ops.end[on_stream]
         if not len(on_stream):

@@ -65,15 +65,16 @@ def stream_predecessors(ops: DeviceOps) -> Ints:
 def _coincident(ops: DeviceOps, calls: BlockingCalls, stream: Ints, other: Ints) -> None:
     """Fill in `other` for ops with an unexplained start: the op of another stream that ended just before."""
     lowest = np.iinfo(np.int64).min
+    linked = ops.linked
     # A call that returns once its copy is done asked for the copy when it began.
     own_copy = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
     blocking = np.isin(ops.op_id, calls.copy_op[own_copy])
     requested_at = np.where(blocking, np.minimum(ops.launch_start + API_MIN_NS, ops.launch_end), ops.launch_end)
-    ready = np.where(ops.linked, requested_at, lowest)
+    ready = np.where(linked, requested_at, lowest)
     for before in (stream, other):
         ready = np.maximum(ready, np.where(before == NO_ROW, lowest, ops.end[before]))
     # If the launch of an op is not in the trace, at least the op before it in its stream must be.
-    requested = ops.linked | (stream != NO_ROW)
+    requested = linked | (stream != NO_ROW)
     late = np.flatnonzero(
         requested & (ops.start - np.where(requested, ready, ops.start) > UNEXPLAINED_NS) & (other == NO_ROW)
     )
@@ -85,8 +86,8 @@ def _coincident(ops: DeviceOps, calls: BlockingCalls, stream: Ints, other: Ints)
     for row, first, last in zip(late.tolist(), low.tolist(), high.tolist(), strict=True):
         near = by_end[first:last]
         earlier = ops.launch_start[near] < ops.launch_start[row]
-        if not ops.linked[row]:
-            earlier = ~ops.linked[near] & (ops.start[near] < ops.start[row])
+        if not linked[row]:
+            earlier = ~linked[near] & (ops.start[near] < ops.start[row])
         fits = near[(ops.stream[near] != ops.stream[row]) & earlier & (ops.end[near] > ready[row])]
         if len(fits):
             other[row] = fits[-1]

@@ -316,12 +316,12 @@ def _or_none(number: int | None) -> int:
 
 def queued_before(ops: DeviceOps) -> Flags:
     """Return the ops launched before the trace began: those before the first op of their stream with a known launch."""
-    carried = np.zeros(ops.count, np.bool_)
-    for stream in np.unique(ops.stream).tolist():
-        on_stream = ops.stream == stream
-        linked = on_stream & ops.linked
-        if linked.any():
-            carried |= on_stream & ~ops.linked & (ops.start < ops.start[linked].min())
+    linked = ops.linked
+    streams, of_stream = np.unique(ops.stream, return_inverse=True)
+    none = np.iinfo(np.int64).max
+    first = np.full(len(streams), none)
+    np.minimum.at(first, of_stream[linked], ops.start[linked])
+    carried: Flags = ~linked & (first[of_stream] != none) & (ops.start < first[of_stream])
     return carried
 
 

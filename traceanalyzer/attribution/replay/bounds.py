@@ -309,6 +309,7 @@ def _held(scan: Scan) -> Scan:
 
 def _read(con: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
     """Return the rows of a query in one piece each column, so that no other copy of them is held beside their scans."""
-    rows = con.sql(query).to_arrow_table()
+    rows: pa.Table = con.sql(query).to_arrow_table()
     # Arrow's combine_chunks of no rows imports pandas if it is installed: a third of a second.
-    return rows.combine_chunks() if rows.num_rows else rows
+    whole: pa.Table = rows.combine_chunks() if rows.num_rows else rows
+    return whole

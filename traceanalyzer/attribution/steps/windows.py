@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.columns import CODE, Flags, Ints
+from traceanalyzer.attribution.columns import CODE, Flags, Ints, rows_of_each
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
 
@@ -112,7 +112,7 @@ def busiest_stream(ops: DeviceOps, window: Window) -> int:
     """Return how long the busiest stream computes within the window: all other streams may run beside it."""
     since, until = (np.clip(at, window.start, window.end)[ops.compute] for at in (ops.start, ops.end))
     stream = ops.stream[ops.compute]
-    return max((_covered(since[stream == one], until[stream == one]) for one in np.unique(stream).tolist()), default=0)
+    return max((_covered(since[rows], until[rows]) for _, rows in rows_of_each(stream)), default=0)
 
 
 def full_device(ops: DeviceOps, window: Window) -> int:
