@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -349,7 +350,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "Jetson that does not copy": lambda: (
         (on_jetson(copies=False),),
         "sync-per-launch",
-        "149 times for 149 launches",
+        "149 times, longest in cudaDeviceSynchronize, for 149 launches",
         "cudaMemcpy(",
     ),
     "GH200": lambda: ((on_grace_hopper(),), "d2h-large", "only the first and the last copy", "AutoModel"),
@@ -408,3 +409,25 @@ def test_ranks_that_are_alike_gain_what_is_promised_of_them(fault: dict[str, flo
     saved = lead_of(diagnosed(tmp_path, *uneven)).saving_share
     assert saved is not None
     assert truth - 0.01 <= saved <= truth + 0.01
+
+
+def test_a_slow_device_of_one_process_is_named_by_its_number_and_by_what_the_others_wait(tmp_path: Path) -> None:
+    program = CudaProgram(A100)
+    for _ in range(60):
+        ends_us = []
+        for device in range(4):
+            program.use(device)
+            ends_us.append(program.launch("stencil(double *, int)", 3_000 if device == 2 else 2_000, 20_000, 256)[1])
+        for device, end_us in enumerate(ends_us):
+            program.use(device)
+            reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
+            program.launch(reduce, max(ends_us) + 60 - end_us, 24, 512)
+    leading = lead_of(diagnosed(tmp_path, program))
+    assert (leading.rule, leading.device) == ("comm-straggler-wait", 2)
+    assert leading.message.startswith("Device 2 is the last to enter 100 % of the collectives with long waits.")
+    waited = re.search(r"It blocks 3 other devices together for (\d+)\.\d ms", leading.message)
+    assert waited is not None
+    assert 170 <= int(waited[1]) <= 192  # 3 devices, 60 times about 1 ms, and the transfers behind these waits
+    assert "Compared with the median device, it computes 60.00 ms longer" in leading.message
+    assert "Device 2 takes 50 % longer for the same kernels" in words(leading)
+    assert "unknown" not in words(leading)

@@ -18,16 +18,22 @@ _MOVES = {"HtoD": 11, "DtoH": 12}
 
 
 class CudaProgram:
-    """One process with one host thread and one stream; times are in microseconds."""
+    """One process with one host thread and one stream a device; times are in microseconds."""
 
     def __init__(self, device: dict[str, Any], *, pid: int = 10, device_id: int = 0, driver_api: bool = False) -> None:
         self.tables: dict[str, list[dict[str, Any]]] = {}
         self.now_us = 1_000.0
-        self.free_us = 0.0  # when the stream has done all that is queued
+        self.free_us = 0.0  # when the stream of the device in use has done all that is queued
+        self._free_us = {device_id: 0.0}
         self._device, self._pid, self._device_id = device, pid, device_id
         self._driver_api = driver_api
         self._correlation = 0
         self._texts: dict[str, int] = {}
+
+    def use(self, device_id: int) -> None:
+        """Go on on another device of the process."""
+        self._free_us[self._device_id] = self.free_us
+        self._device_id, self.free_us = device_id, self._free_us.setdefault(device_id, 0.0)
 
     def host(self, us: float) -> None:
         """Let the host work on something that is not recorded."""
@@ -150,13 +156,13 @@ class CudaProgram:
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Return every table, with those that describe the process."""
-        gpu = {**self._device, "id": self._device_id, "cuDevice": self._device_id, "totalMemory": 40 << 30}
-        gpu |= {"threadsPerWarp": 32, "maxWarpsPerSm": 64}
+        gpu = {**self._device, "totalMemory": 40 << 30, "threadsPerWarp": 32, "maxWarpsPerSm": 64}
+        devices = sorted(self._free_us)
         return {
             **self.tables,
             "StringIds": [{"id": number, "value": text} for text, number in self._texts.items()],
-            "TARGET_INFO_GPU": [gpu],
-            "TARGET_INFO_CUDA_DEVICE": [{"gpuId": self._device_id, "cudaId": self._device_id, "pid": self._pid}],
+            "TARGET_INFO_GPU": [{**gpu, "id": device, "cuDevice": device} for device in devices],
+            "TARGET_INFO_CUDA_DEVICE": [{"gpuId": device, "cudaId": device, "pid": self._pid} for device in devices],
         }
 
 
