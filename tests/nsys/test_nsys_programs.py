@@ -58,6 +58,18 @@ def migrating() -> CudaProgram:
     return program
 
 
+def touched_by_the_host(*, move_count: int) -> CudaProgram:
+    """The host works for 3 ms between two kernels, and touches managed memory, which moves page by page."""
+    program = CudaProgram(A100)
+    for _ in range(40):
+        start_us, end_us = program.launch("relax(float *, int)", 9_000, 4_096, 256)
+        program.moves("HtoD", move_count, start_us + 5, start_us + 25 * move_count, 300_000)
+        program.synchronize()
+        program.moves("DtoH", move_count, program.now_us + 10, program.now_us + 9 * move_count, 300_000)
+        program.host(3_000)
+    return program
+
+
 def interrupted() -> CudaProgram:
     program = CudaProgram(A100)
     for number in range(2_102):
@@ -378,6 +390,18 @@ CASES: dict[str, Callable[[], Case]] = {
         "host-comm-straggler",
         "its host keeps the device waiting 90 ms longer",
         "cudaMemcpyAsync",
+    ),
+    "managed memory that the host touches": lambda: (
+        (touched_by_the_host(move_count=300),),
+        "uvm-migration",
+        "cudaMemPrefetchAsync",
+        "nsys profile -t cuda,nvtx,osrt --sample",
+    ),
+    "a host that works for longer than pages move": lambda: (
+        (touched_by_the_host(move_count=60),),
+        "host-stalls",
+        "nsys profile -t cuda,nvtx,osrt --sample",
+        "torch",
     ),
     "four ranks in one file": lambda: (
         tuple(map(mpi_rank, range(4))),
