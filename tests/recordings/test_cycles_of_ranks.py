@@ -107,6 +107,24 @@ def test_the_late_rank_is_named_in_two_cycles_as_in_one(tmp_path: Path) -> None:
     assert found["findings"][0]["rule"] == expected["findings"][0]["rule"]
 
 
+def test_a_fix_saves_of_the_judged_cycle_what_it_saves_of_one_alone(tmp_path: Path) -> None:
+    job = JOB | {"steps": 1, "comm_us": 900, "faults": {"rank": 1, "loader_us": 9_000}}
+    folders = write_cycles(tmp_path, job), tmp_path / "once"
+    for number, file in enumerate(simulate_job(job).write_kineto(tmp_path / "marked")):
+        rewritten.write(rewritten.read(file), folders[1] / f"rank{number}.json.gz")
+    found = []
+    for folder in folders:
+        for file in folder.iterdir():
+            document = rewritten.read(file)
+            unmarked = [item for item in document["traceEvents"] if "ProfilerStep" not in str(item.get("name"))]
+            rewritten.write({**document, "traceEvents": unmarked}, file)
+        report = json.loads(asked("diagnose", folder, "--store", tmp_path / f"store_{folder.name}", "--format", "json"))
+        found.append([(item["rule"], item["run_saving_share"]) for item in report["findings"]])
+    of_cycles, once = ([item for item in of_one if item[1]] for of_one in found)
+    assert "comm-blocking" in dict(once)
+    assert of_cycles == once
+
+
 def test_a_cycle_without_the_late_rank_is_listed_and_blames_no_collective(tmp_path: Path) -> None:
     run = write_cycles(tmp_path, JOB | {"steps": 4, "comm_us": 900, "faults": {"rank": 1, "loader_us": 9_000}})
     next(run.glob("*_5001.1764000000*")).unlink()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -72,7 +72,6 @@ GROUP BY match_id
 """
 _OF_MEMBERS = ["match_id", "synchronises", "present_count", "transfer_ns", "wait_ns"]
 _READS = {
-    "windows": "SELECT * FROM attribution.windows",
     "replay_events": "SELECT * FROM attribution.replay_events ORDER BY trace_id, device, position",
     "replay_costs": "SELECT * FROM attribution.replay_costs ORDER BY trace_id, device",
     "replay_needs": "SELECT * FROM attribution.replay_needs ORDER BY trace_id, device, position",
@@ -92,16 +91,22 @@ class Bounds(Struct, frozen=True, dict=True):
 
     @classmethod
     def load(
-        cls, con: duckdb.DuckDBPyConnection, scans_of: ScansOf | None = None, held_devices: int = HELD_DEVICES
+        cls,
+        con: duckdb.DuckDBPyConnection,
+        scans_of: ScansOf | None = None,
+        held_devices: int = HELD_DEVICES,
+        unjudged: Collection[int] = (),
     ) -> Self:
         """Read the tables of a run; one call serves all questions about it.
 
         Where `scans_of` is given, the scans of more than `held_devices` are what it returns, and are read when asked.
+        The run ends with none of the traces that are `unjudged`: they show it at another time.
         """
-        windows = con.sql(_READS["windows"]).to_arrow_table()
+        judged = "SELECT * FROM attribution.windows WHERE NOT list_contains($unjudged::INTEGER[], trace_id)"
+        windows = con.sql(judged, params={"unjudged": [*unjudged]}).to_arrow_table()
         if scans_of is not None and windows.num_rows > held_devices:
             return cls._of_scans(con, windows, scans_of)
-        return cls.of_tables(**{name: _read(con, query) for name, query in _READS.items()})
+        return cls.of_tables(windows, **{name: _read(con, query) for name, query in _READS.items()})
 
     @classmethod
     def of_tables(

@@ -77,9 +77,9 @@ def _judged_words(diagnosis: Diagnosis, judged: Sequence[Recording], others: Seq
     of_rest = max((item.step_count for item in others), default=0)
     most = max(item.step_count for item in judged)
     why = "the one with the most steps" if most > of_rest else "the latest"
-    if len(judged) > 1:
-        return f"One recording of each rank is judged, {why}: {counted(most, 'step')}."
     what = counted(most, "step") if most else "no steps are known"
+    if len(judged) > 1:
+        return f"One recording of each rank is judged, {why}: {what}."
     return f"Of {len(judged) + len(others)} recordings {name} is judged, {why}: {what}{_range_words(judged)}."
 
 
