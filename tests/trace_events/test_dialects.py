@@ -136,6 +136,20 @@ def test_rocprofv2_is_read_by_its_four_processes() -> None:
     assert recorded_by(tables) == ("rocprof", "amd", "chrome")
 
 
+def test_records_that_stand_twice_in_a_file_of_rocprofv2_count_once() -> None:
+    named = [process(pid, name) for pid, name in enumerate(("CPU", "GPU", "COPY", "HIPBLITKERNELS"), 1)]
+    # Two kernels of one launch may look alike: this format names no stream.
+    alike = drawn(2, 11, "gemm", "1000004", "7", cat="GPU", args={"cid": 8})
+    once = [
+        drawn(1, 5, "hipLaunchKernel", "1000000", "4", cat="CPU", args={"cid": 7}),
+        drawn(2, 11, "scale", "1000004", "7", cat="GPU", args={"cid": 7}),
+    ]
+    assert len(works(tables_of(*named, *once, alike, alike))) == 3
+    twice = tables_of(*named, *once, *once)
+    assert works(twice) == works(tables_of(*named, *once))
+    assert [(row["defect"], row["defect_count"]) for row in twice["defects"]] == [("repeated-record", 2)]
+
+
 def test_categories_of_rocprofv2_mean_nothing_elsewhere() -> None:
     tables = tables_of(process(1, "CPU"), drawn(1, 5, "work", 1_000, 5, cat="GPU", args={"cid": 1}))
     assert tables["gpu_ops"] == []

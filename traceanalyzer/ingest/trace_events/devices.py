@@ -67,6 +67,12 @@ _ANY_REPEATED = """
 SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)) FROM device_work
 WHERE end_ns > start_ns + 1000 AND correlation > 0
 """
+# Work without a stream may look so; a thread makes no call twice at one time.
+_ANY_REPEATED_CALL = """
+SELECT count(*) > count(DISTINCT hash(pid, tid, start_ns, dur_ns, name, correlation)) FROM read_parquet($host)
+WHERE category IN ('runtime', 'driver') AND correlation > 0
+    AND (SELECT bool_or(stream IS NULL) FROM read_parquet($gpu))
+"""
 
 # Steps of a thread follow each other. One that had not ended when the one of the next number began ends there; the
 # last, if it lasts a hundred times as long as most, with the last that its thread did.
@@ -175,18 +181,21 @@ def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path,
     A stream runs no launch twice at one time. Equal slices of the host may be real: beside such work they are not.
     The table `device_work` is there.
     """
-    if not database.execute(_ANY_REPEATED).fetchall()[0][0]:
+    paths = {part: [str(path) for path in _files(stage, part)] for part in _RECORD}
+    is_repeated = database.execute(_ANY_REPEATED).fetchall()[0][0]
+    if not is_repeated and all(paths.values()):
+        is_repeated = database.execute(_ANY_REPEATED_CALL, paths).fetchall()[0][0]
+    if not is_repeated:
         return False
     for part, of_one in _RECORD.items():
         repeated = (
             "SELECT event_id, name FROM read_parquet($files) "
             f"QUALIFY row_number() OVER (PARTITION BY {of_one} ORDER BY event_id) > 1"
         )
-        files = _files(stage, part)
-        found = database.execute(repeated, {"files": [str(path) for path in files]}).fetchall() if files else []
+        found = database.execute(repeated, {"files": paths[part]}).fetchall() if paths[part] else []
         if not found:
             continue
-        for path in files:
+        for path in map(Path, paths[part]):
             left = "SELECT * FROM read_parquet($path) WHERE event_id NOT IN (SELECT unnest($ids))"
             _rewrite(database, path, left, {"path": str(path), "ids": [event_id for event_id, _ in found]})
         losses.add("repeated-record", None, min(name for _, name in found), len(found))
