@@ -116,6 +116,9 @@ def test_processes_of_one_file_may_have_tables_of_different_columns(tmp_path: Pa
     [
         ("UPDATE rocpd_api SET apiName_id = 99 WHERE id = 1", {"missing-string": 1}, (2, 3)),
         ("UPDATE rocpd_op SET description_id = 99 WHERE id = 1", {"missing-string": 1}, (2, 3)),
+        ("UPDATE rocpd_op SET opType_id = 99 WHERE id = 1", {"missing-string": 1}, (2, 3)),
+        ("UPDATE rocpd_op SET opType_id = 99, description_id = 99 WHERE id = 1",
+         {"missing-string": 1, "unknown-kind": 1, "no-gpu-work": 1}, (1, 3)),
         ("UPDATE rocpd_api_ops SET api_id = 99 WHERE id = 1", {"missing-event": 1}, (2, 3)),
         ("UPDATE rocpd_api SET start = 'soon' WHERE id = 1",
          {"mixed-types": 1, "no-times": 1, "missing-event": 1}, (2, 2)),

@@ -248,8 +248,13 @@ class RpdRecording(ProcessRecording):
             types = _texts(self._strings, batch.column("opType_id"))
             self.defects.add("missing-string", types.null_count, "of a kind of GPU work")
             self.defects.add("missing-agent", int((integers(batch.column("gpuId")) < 0).sum()))
+            # Without its kind and its name, work may as well be a copy.
+            described = _texts(self._strings, batch.column("description_id")).to_pylist()
+            is_known = [kind is not None or bool(what) for kind, what in zip(types.to_pylist(), described, strict=True)]
+            self.defects.add("unknown-kind", is_known.count(False), "GPU work without a kind and a name")
             types = types.fill_null("")
-            is_work = np.array([not str(kind).startswith("Barrier") for kind in types.to_pylist()], np.bool_)
+            is_barrier = [str(kind).startswith("Barrier") for kind in types.to_pylist()]
+            is_work = np.array(is_known, np.bool_) & ~np.array(is_barrier, np.bool_)
             batch, api, types = batch.filter(pa.array(is_work)), api[is_work], types.filter(pa.array(is_work))
             yield self._work_rows(batch, api, types, (launch_at, launches), (moved_at, moved))
 
