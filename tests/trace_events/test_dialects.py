@@ -313,6 +313,16 @@ def test_proton_draws_streams_as_threads_of_one_process() -> None:
     assert recorded_by(other)[0] != "proton"
 
 
+def test_records_that_stand_twice_in_a_file_of_proton_count_once() -> None:
+    scopes = [drawn(0, 4242, "layer", at, 40, cat="scope", args=called("layer")) for at in (1_000, 1_100)]
+    kernels = [drawn(0, 200_007, "add_kernel", at, 25.5, cat="kernel", args=called("layer")) for at in (1_010, 1_110)]
+    twice, once = (proton(*(scopes + kernels) * times) for times in (2, 1))
+    assert works(twice) == works(once)
+    assert categories(twice) == categories(once)
+    assert len(twice["host_slices"]) == 2
+    assert [(row["defect"], row["defect_count"]) for row in twice["defects"]] == [("repeated-record", 4)]
+
+
 # Ascend -------------------------------------------------------------------------------------------------------------
 
 

@@ -64,8 +64,10 @@ _RECORD = {
     "host": "pid, tid, start_ns, dur_ns, category, name, correlation, external_id",
 }
 _ANY_REPEATED = """
-SELECT count(*) > count(DISTINCT hash(lane, start_ns, end_ns, name, correlation)) FROM device_work
-WHERE end_ns > start_ns + 1000 AND correlation > 0
+SELECT count(*) FILTER (has_id) > count(DISTINCT record) FILTER (has_id)
+    OR count(*) FILTER (NOT has_id) > 1.1 * count(DISTINCT record) FILTER (NOT has_id)
+FROM (SELECT hash(lane, start_ns, end_ns, name, correlation) AS record, coalesce(correlation > 0, FALSE) AS has_id
+    FROM device_work WHERE end_ns > start_ns + 1000)
 """
 # Work without a stream may look so; a thread makes no call twice at one time.
 _ANY_REPEATED_CALL = """
@@ -182,10 +184,8 @@ def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path,
     The table `device_work` is there.
     """
     paths = {part: [str(path) for path in _files(stage, part)] for part in _RECORD}
-    is_repeated = database.execute(_ANY_REPEATED).fetchall()[0][0]
-    if not is_repeated and all(paths.values()):
-        is_repeated = database.execute(_ANY_REPEATED_CALL, paths).fetchall()[0][0]
-    if not is_repeated:
+    queries = [(_ANY_REPEATED, {}), *([(_ANY_REPEATED_CALL, paths)] if all(paths.values()) else [])]
+    if not any(database.execute(query, values).fetchall()[0][0] for query, values in queries):
         return False
     for part, of_one in _RECORD.items():
         repeated = (
