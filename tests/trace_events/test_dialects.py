@@ -86,6 +86,18 @@ def test_rocprof_links_by_arrows_alone() -> None:
     assert recorded_by(tables) == ("rocprof", "amd", "chrome")
 
 
+def test_records_that_stand_twice_in_a_file_of_rocprof_count_once() -> None:
+    once = [
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_000_100, 1_000_003_950),
+        rocprof1(7, 2, "scale", 1_000_020_000, 1_000_026_000, **GPU1),
+        arrow("s", "DataFlow", 0, 2, 9, 1_000_000),
+        arrow("t", "DataFlow", 0, 7, 2, 1_000_020),
+    ]
+    twice = tables_of(*ROCPROF1, *once, *once)
+    assert works(twice) == works(tables_of(*ROCPROF1, *once)) == [("kernel", "scale", 1, 6_000, "hipLaunchKernel")]
+    assert [call["name"] for call in twice["host_slices"]] == ["hipLaunchKernel"]
+
+
 def test_works_of_one_microsecond_belong_to_arrows_in_their_order() -> None:
     tables = tables_of(
         *ROCPROF1,

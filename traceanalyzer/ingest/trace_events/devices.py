@@ -58,10 +58,10 @@ _ANY_MISPLACED = f"""
 SELECT count(*) FROM device_work WHERE call_id IS NOT NULL AND coalesce(call_start_ns > start_ns + {CLOCK_NS}, TRUE)
 """
 
-# What two records of one event have alike; shorter work may only look so where times are rounded to microseconds.
+# What records of one event have alike, with the id if they have one; shorter work may look so where times are rounded.
 _RECORD = {
-    "gpu": "track_pid, device, stream, start_ns, dur_ns, name, correlation",
-    "host": "pid, tid, start_ns, dur_ns, category, name, correlation, external_id",
+    "gpu": "track_pid, device, stream, start_ns, dur_ns, name",
+    "host": "pid, tid, start_ns, dur_ns, category, name, external_id",
 }
 _ANY_REPEATED = """
 SELECT count(*) FILTER (has_id) > count(DISTINCT record) FILTER (has_id)
@@ -72,8 +72,7 @@ FROM (SELECT hash(lane, start_ns, end_ns, name, correlation) AS record, coalesce
 # Work without a stream may look so; a thread makes no call twice at one time.
 _ANY_REPEATED_CALL = """
 SELECT count(*) > count(DISTINCT hash(pid, tid, start_ns, dur_ns, name, correlation)) FROM read_parquet($host)
-WHERE category IN ('runtime', 'driver') AND correlation > 0
-    AND (SELECT bool_or(stream IS NULL) FROM read_parquet($gpu))
+WHERE category IN ('runtime', 'driver') AND correlation > 0 AND EXISTS (FROM read_parquet($gpu) WHERE stream IS NULL)
 """
 
 # Steps of a thread follow each other. One that had not ended when the one of the next number began ends there; the
@@ -189,8 +188,9 @@ def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path,
         return False
     for part, of_one in _RECORD.items():
         repeated = (
-            "SELECT event_id, name FROM read_parquet($files) "
-            f"QUALIFY row_number() OVER (PARTITION BY {of_one} ORDER BY event_id) > 1"
+            "SELECT event_id, name FROM read_parquet($files) QUALIFY "
+            f"row_number() OVER (PARTITION BY {of_one}, correlation ORDER BY event_id) > 1 OR correlation IS NULL "
+            f"AND row_number() OVER (PARTITION BY {of_one} ORDER BY correlation IS NULL, event_id) > 1"
         )
         found = database.execute(repeated, {"files": paths[part]}).fetchall() if paths[part] else []
         if not found:
