@@ -62,7 +62,7 @@ def touched_by_the_host(*, move_count: int) -> CudaProgram:
     """The host works for 3 ms between two kernels, and touches managed memory, which moves page by page."""
     program = CudaProgram(A100)
     for _ in range(40):
-        start_us, end_us = program.launch("relax(float *, int)", 9_000, 4_096, 256)
+        start_us, _ = program.launch("relax(float *, int)", 9_000, 4_096, 256)
         program.moves("HtoD", move_count, start_us + 5, start_us + 25 * move_count, 300_000)
         program.synchronize()
         program.moves("DtoH", move_count, program.now_us + 10, program.now_us + 9 * move_count, 300_000)
