@@ -20,7 +20,7 @@ from traceanalyzer.rules.evaluation.interventions import Intervention
 from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.scopes import Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.rule_file.model import ABSTAINED, Rule, RuleFilesError
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, FIRED, Rule, RuleFilesError
 from traceanalyzer.rules.rule_set.loading import load_rules
 from tracesim.rule_lint import lint
 
@@ -109,6 +109,17 @@ def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
     finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
     told = explanation_in(of(diagnosed(LOADER, why, finer), "our-loader"))
     assert told.rule == "few-workers"
+
+
+@pytest.mark.parametrize(("severity", "explained"), [(AUTO, True), ("low", False), ("high", False)])
+def test_what_explains_a_rule_explains_no_finding_that_refines_it_and_promises_no_saving(
+    why: Rule, severity: str, explained: bool
+) -> None:
+    loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
+    finer = replace(loader, id="our-loader", refines=("dataloader-bound",), severity=severity, removes=())
+    fired = [Verdict(finer, Scope(), FIRED)]
+    found = attach_explanations([loader, finer, why], [], fired, lambda rule: [Verdict(rule, Scope(), FIRED)])
+    assert bool(found.under) == explained
 
 
 @pytest.mark.check

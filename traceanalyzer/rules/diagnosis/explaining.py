@@ -19,7 +19,7 @@ from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope, read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
-from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, EXPLANATION, FIRED, QUALITY, ParamValue, Rule
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, EXPLANATION, FIRED, QUALITY, ParamValue, Rule
 
 
 class Seen(Struct, frozen=True):
@@ -194,9 +194,9 @@ def _not_evaluated(rule: Rule, looked_for: Sequence[Verdict]) -> Verdict:
 def _belongs_to(finding: Rule, explanation: Rule, known: Mapping[str, Rule]) -> bool:
     """Return whether an explanation is of a finding or of what it refines.
 
-    A finding about given rows says their cause itself. One that fixes nothing needs no cause.
+    A finding about given rows says their cause itself. One that promises no saving, and so says its severity, has none.
     """
-    if finding.removes_claimed or (finding.severity == "low" and not finding.removes):
+    if finding.removes_claimed or (finding.severity != AUTO and not finding.removes):
         return finding.id in explanation.attaches_to
     return not _lineage(finding, known).isdisjoint(explanation.attaches_to)
 
