@@ -181,7 +181,7 @@ def test_where_nobody_could_look_the_reason_is_the_same_in_any_order_of_traces(w
     verdicts = [Verdict(loader, Scope(trace, 0), ABSTAINED, "no-steps") for trace in ("rank1", "rank0")]
     first, second = (attach_explanations([why], told, [], lambda rule: []) for told in (verdicts, verdicts[::-1]))
     assert first == second
-    assert [(told.state, told.scope) for told in first.verdicts] == [(ABSTAINED, Scope())]
+    assert [(verdict.state, verdict.scope) for verdict in first.verdicts] == [(ABSTAINED, Scope())]
 
 
 def test_a_finding_is_as_sure_as_its_own_trace_allows_and_one_about_the_run_as_all_traces_do() -> None:
