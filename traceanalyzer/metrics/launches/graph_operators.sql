@@ -175,7 +175,7 @@ captured_elsewhere AS (
     GROUP BY trace_id, captures
     HAVING count(*) > len(captures)
 ),
-told AS (
+unambiguous AS (
     SELECT fitting.*, len(fits.captures) AS capture_count
     FROM fitting
     JOIN fits USING (trace_id, graph)
@@ -192,7 +192,7 @@ agreed AS (
         if(count(input_shapes) = any_value(capture_count) AND count(DISTINCT input_shapes) = 1, any_value(input_shapes), NULL) AS input_shapes,
         if(count(module) = any_value(capture_count) AND count(DISTINCT module) = 1, any_value(module), NULL) AS module,
         if(count(python) = any_value(capture_count) AND count(DISTINCT python) = 1, any_value(python), NULL) AS python
-    FROM told
+    FROM unambiguous
     GROUP BY trace_id, graph, position
 )
 SELECT
