@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+DeviceKey = tuple[int, int]  # trace_id, device
 
 BUCKETS = tuple(bucket.name for bucket in table.BUCKETS)
 CODE = {name: code for code, name in enumerate(BUCKETS)}

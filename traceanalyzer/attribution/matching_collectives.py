@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct, structs
 
-from traceanalyzer.attribution.columns import Ints
+from traceanalyzer.attribution.columns import DeviceKey, Ints
 
 # Ranks may have begun to record this many collectives after each other.
 MOST_SHIFT = 64
@@ -30,7 +30,6 @@ CLOCK_ERROR_NS = 5_000
 LEAST_TRIMMED = 4
 TRIMMED_PART = 10
 
-DeviceKey = tuple[int, int]  # trace_id, device
 Direction = tuple[int, int]  # rank that sends, rank that receives
 Signature = tuple[str, str | None, int | None, int | None]  # what it is, element type, elements in and out
 
@@ -326,10 +325,8 @@ def _join_nameless(groups: dict[_Group, dict[DeviceKey, list[Call]]], sizes: Map
             continue
         del groups[key]
         groups[named] = {
-            device_key: [
-                structs.replace(call, signature=(call.kernel, None, None, None), sequence=None) for call in calls
-            ]
-            for device_key, calls in (*others.items(), *own.items())
+            device: [structs.replace(call, signature=(call.kernel, None, None, None), sequence=None) for call in calls]
+            for device, calls in (*others.items(), *own.items())
         }
 
 

@@ -22,6 +22,7 @@ from traceanalyzer.attribution.columns import (
     MESSAGE,
     NO_ROW,
     STRAGGLER_WAIT,
+    DeviceKey,
     Ints,
     array_of,
     codes_of,
@@ -30,7 +31,6 @@ from traceanalyzer.attribution.columns import (
     optional,
 )
 from traceanalyzer.attribution.replay.bounds import Bounds
-from traceanalyzer.attribution.replay.device_bounds import DeviceKey
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
 from traceanalyzer.metrics import case_of
 

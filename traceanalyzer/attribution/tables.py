@@ -25,6 +25,7 @@ from traceanalyzer.attribution.columns import (
     HOST,
     NO_ROW,
     STRAGGLER_WAIT,
+    DeviceKey,
     Ints,
     array_of,
     coded,
@@ -32,7 +33,7 @@ from traceanalyzer.attribution.columns import (
     optional,
 )
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
-from traceanalyzer.attribution.matching_collectives import CommWaits, DeviceKey, Member, match_collectives, waits_of
+from traceanalyzer.attribution.matching_collectives import CommWaits, Member, match_collectives, waits_of
 from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
 from traceanalyzer.attribution.replay.device_bounds import StoredScans, scans_in
 from traceanalyzer.attribution.replay.events import NO_LIMIT

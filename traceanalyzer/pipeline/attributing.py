@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from msgspec.structs import asdict
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.columns import Ints, array_of
-from traceanalyzer.attribution.matching_collectives import CommWaits, DeviceKey
+from traceanalyzer.attribution.columns import DeviceKey, Ints, array_of
+from traceanalyzer.attribution.matching_collectives import CommWaits
 from traceanalyzer.attribution.replay.bounds import ScansOf
 from traceanalyzer.attribution.replay.device_bounds import (
     RankScans,

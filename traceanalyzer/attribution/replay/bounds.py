@@ -12,10 +12,10 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from traceanalyzer.attribution.columns import DeviceKey
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
 from traceanalyzer.attribution.replay.device_bounds import (
     DeviceBounds,
-    DeviceKey,
     RankScans,
     ScanFacts,
     ScanQuery,

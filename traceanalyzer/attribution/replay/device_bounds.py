@@ -18,12 +18,10 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.attribution.columns import Ints, column
+from traceanalyzer.attribution.columns import DeviceKey, Ints, column
 from traceanalyzer.attribution.replay.kernel import DevicePart, DeviceReplay, Points, replay, replay_alone
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.replay.sync_points import Arrived, RankCalls, ReducedCalls, arrivals, reduced
-
-DeviceKey = tuple[int, int]  # trace_id, device
 
 # Events of the scans that are kept for the next question: 540 bytes each.
 _KEPT_EVENTS = 500_000

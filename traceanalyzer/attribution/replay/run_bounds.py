@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.columns import STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.columns import STRAGGLER_WAIT, DeviceKey, Ints
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, DeviceKey, ScanQuery
+from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanQuery
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.columns import CAUSES
+from traceanalyzer.attribution.columns import CAUSES, DeviceKey
 from traceanalyzer.attribution.replay.bounds import Bounds, ScansOf
-from traceanalyzer.attribution.replay.device_bounds import DeviceKey
 from traceanalyzer.attribution.replay.run_bounds import RunBound
 from traceanalyzer.attribution.replay.scan import UNCERTAINTIES, OpSavings, WhatIf
 from traceanalyzer.errors import TraceAnalyzerError, suggestion

@@ -72,10 +72,7 @@ KINDS = {
         "note",
         "kernels start before the one ahead of them in their queue has ended: the firmware's times are inexact",
     ),
-    "clock-since-boot": (
-        "note",
-        "times count from the start of the machine: those of different machines cannot be compared",
-    ),
+    "clock-since-boot": ("note", "times count from the machine's start: those of two machines cannot be compared"),
     "devices-by-number": (
         "note",
         "the agents are not described, so the number in the agent's name stands for the device; keep the file "

@@ -382,8 +382,7 @@ def _claimed(
         sql = read_query("claimed_beside").replace("SELECT NULL /* claimed */", sql)
         known["beside"] = list(beside)
     of_devices = read_query("claimed_time").replace("SELECT NULL /* claimed */", sql)
-    rows = sandbox.query(con, of_devices, known)
-    return {(row["trace_id"], row["device"]): row for row in rows.dicts()}
+    return {(row["trace_id"], row["device"]): row for row in sandbox.query(con, of_devices, known).dicts()}
 
 
 def claimed_sql(rule: Rule) -> str | None:

@@ -133,12 +133,7 @@ class _Parser:
             ),
             message=self._template("message", top.get("message")),
             why=self._text("why", top.get("why")),
-            evidence=tuple(
-                model.EvidenceQuery(
-                    self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
-                )
-                for key, item in self._items("evidence")
-            ),
+            evidence=self._evidence(),
             fixes=self._fixes(),
             references=self._references(top.get("references", [])),
             refines=self._texts("refines", top.get("refines", [])),
@@ -148,6 +143,14 @@ class _Parser:
             lines=self.document.lines,
         )
         return replace(rule, reads=tuple(sources_in(rule.sql)))
+
+    def _evidence(self) -> tuple[model.EvidenceQuery, ...]:
+        return tuple(
+            model.EvidenceQuery(
+                self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
+            )
+            for key, item in self._items("evidence")
+        )
 
     def _mistake(self, key: str, what: str, hint: str | None = None) -> None:
         self.mistakes.append(model.Mistake(self.document.path, self.document.line(key), what, hint))
