@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     tier, (shard, shards) = config.getoption("--tier"), tiers.shard(config.getoption("--shard"))
     of_commit = tiers.share_of_commit(ROOT) if tier == "check" else 0
-    chosen = [item for item in items if _in_tier(item, tier, of_commit) and tiers.share(item.nodeid, shards) == shard]
+    chosen = [item for item in items if _in_tier(item, tier, of_commit) and tiers.share(_counted_as(item), shards) == shard]
     if not corpus_path().is_dir():
         needing = [item for item in chosen if "corpus" in getattr(item, "fixturenames", ())]
         config.stash[NEED_CORPUS] = len(needing)
@@ -87,7 +87,7 @@ def _in_tier(item: pytest.Item, tier: str, of_commit: int) -> bool:
 
 
 def _counted_as(item: pytest.Item) -> str:
-    """Return by what a twentieth has a test: all tests of a real trace come together, so that it is diagnosed once."""
+    """Return by what a share has a test: all tests of a real trace come together, so that it is diagnosed once."""
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, (str, Path)) and (trace := corpus_path() / value) in _corpus_traces():
