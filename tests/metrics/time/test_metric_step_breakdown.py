@@ -51,6 +51,36 @@ def test_host_operators_of_nccl_are_communication_and_optimizer_marks_are_cpu() 
     assert ask(con, BREAKDOWN) == [(100, 1, 0, 0, 6, 0, 0, 4 + 10, 79)]
 
 
+#  host   step 1 [0, 20)   step 2 [20, 30)   step 3 [30, 60)
+#  GPU      kernel of step 1 [5, 40): step 2 is over on the host before its time could begin
+def test_a_step_of_no_length_has_no_part_of_the_step_that_starts_with_it() -> None:
+    con = connect(
+        steps="""
+        step  name            host_start_ns  host_end_ns
+        1     ProfilerStep#1  0              20
+        2     ProfilerStep#2  20             30
+        3     ProfilerStep#3  30             60
+        """,
+        host_slices="""
+        slice_id  category  name              start_ns  dur_ns
+        3         runtime   cudaLaunchKernel  2         2
+        4         runtime   cudaLaunchKernel  22        1
+        5         runtime   cudaLaunchKernel  32        1
+        """,
+        gpu_ops="""
+        op_id  kind    stream  start_ns  dur_ns  launch_id  name
+        100    kernel  7       5         35      3          add
+        101    kernel  8       24        2       4          mul
+        102    kernel  7       40        10      5          sub
+        """,
+    )
+    assert ask(con, BREAKDOWN + " ORDER BY step") == [
+        (40, 35, 0, 0, 0, 2, 0, 0, 3),
+        (0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (20, 10, 0, 0, 0, 0, 0, 0, 10),
+    ]
+
+
 def test_every_device_has_its_own_breakdown_of_the_same_host() -> None:
     con = connect(
         steps=[

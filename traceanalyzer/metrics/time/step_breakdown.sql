@@ -98,7 +98,7 @@ sums AS (
     GROUP BY trace_id, device, step_start_ns
 )
 SELECT
-    trace, rank, device, step, name, start_ns, dur_ns,
+    trace, rank, steps.device, step, name, steps.start_ns, dur_ns,
     CAST(coalesce(kernel_ns, 0) AS BIGINT) AS kernel_ns,
     CAST(coalesce(memcpy_ns, 0) AS BIGINT) AS memcpy_ns,
     CAST(coalesce(memset_ns, 0) AS BIGINT) AS memset_ns,
@@ -108,5 +108,10 @@ SELECT
     CAST(coalesce(cpu_ns, 0) AS BIGINT) AS cpu_ns,
     CAST(coalesce(other_ns, 0) AS BIGINT) AS other_ns
 FROM steps
-LEFT JOIN sums USING (trace_id, device, start_ns)
-ORDER BY trace_id, device, start_ns, step
+-- A step of no length starts where the next step starts, and holds none of its time.
+LEFT JOIN sums
+       ON sums.trace_id = steps.trace_id
+      AND sums.device = steps.device
+      AND sums.start_ns = steps.start_ns
+      AND steps.dur_ns > 0
+ORDER BY steps.trace_id, steps.device, steps.start_ns, step
