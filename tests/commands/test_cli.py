@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 import re
 import signal
@@ -207,6 +206,39 @@ def test_a_query_has_a_time_limit_and_a_length(ask: Asking) -> None:
     code, _, err = ask("sql", "SELECT 1" + " + 1" * 60_000)
     assert code == 2
     assert "the query: is longer than 200,000 characters" in err
+
+
+@pytest.mark.parametrize("layout", ["table", "csv", "json", "parquet"])
+def test_a_limit_holds_for_the_rows_that_are_computed_while_the_first_are_written(
+    layout: str, ask: Asking, tmp_path: Path
+) -> None:
+    endless = "FROM range(10_000_000_000)"
+    code, out, err = ask("sql", endless, "--timeout", "0.03", "--format", layout, "-o", str(tmp_path / "rows"))
+    assert (code, out) == (2, "")
+    assert "took longer than 0.03 s" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_from_a_pipe_that_is_no_text_is_refused_as_such(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe1"), "utf-8", "surrogateescape"))
+    code, _, err = ask("sql")
+    assert code == 2
+    assert "standard input: holds no text in UTF-8" in err
+
+
+def test_names_of_columns_steer_no_terminal(ask: Asking) -> None:
+    pivot = "PIVOT (SELECT concat('gemm', chr(27), '[2J', chr(10), 'x') AS name) ON name USING count(*)"
+    code, out, _ = ask("sql", pivot)
+    assert code == 0
+    assert out.startswith("gemm\\x1b[2J\\nx\n")
+
+
+@pytest.mark.parametrize("value", ["INTERVAL 3 DAY", "[INTERVAL 3 DAY]", "union_value(a := 1)"])
+def test_what_parquet_has_no_type_for_is_said(value: str, ask: Asking, tmp_path: Path) -> None:
+    code, _, err = ask("sql", f"SELECT {value} AS late", "-o", str(tmp_path / "rows.parquet"))
+    assert code == 2
+    assert "Parquet has no type for a column of the rows: late " in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_limit_holds_for_queries_at_the_prompt(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,7 +464,7 @@ def test_an_interrupt_that_comes_before_the_query_begins_still_ends_it() -> None
         threading.Timer(0.1, signal.pthread_kill, pressed).start()
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            _executed(cast("duckdb.DuckDBPyConnection", LateConnection(con)), endless, math.inf)
+            _executed(cast("duckdb.DuckDBPyConnection", LateConnection(con)), endless)
         assert time.monotonic() - began < 10
 
 

@@ -7,10 +7,12 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -21,6 +23,7 @@ from traceanalyzer.process import interrupted_after, query_error, stay_on_interr
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 # The letters at which a shell's word ends.
@@ -144,6 +147,8 @@ def _bounded(stream: TextIO, where: str) -> str:
     text = stream.read(MOST_CHARACTERS + 1)
     if len(text) > MOST_CHARACTERS:
         raise TraceAnalyzerError(f"is longer than {MOST_CHARACTERS:,} characters", where, "is it a query?")
+    if any("\ud800" <= character <= "\udfff" for character in text):  # as Python reads bytes that are no text
+        raise TraceAnalyzerError("holds no text in UTF-8", where)
     return text
 
 
@@ -155,26 +160,23 @@ def _run(
     output: Path | None,
     activity: Activity,
 ) -> None:
-    import duckdb
-
     if layout == "parquet" and output is None and sys.stdout.isatty():
         raise TraceAnalyzerError("Parquet is not for a terminal", "--format parquet", "name a file with --output")
-    result = _executed(con, text, timeout_s)
+    if not text.strip().strip(";"):
+        raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
+    result = _LimitedRows(con, text, timeout_s)
     activity.stop()
-    try:
-        _write(result, layout, output)
-    except duckdb.Error as error:  # the last rows are computed while the first are written
-        raise query_error(str(error)) from error
+    _write(result, layout, output)
 
 
-def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) -> None:
+def _write(result: _LimitedRows, layout: str, output: Path | None) -> None:
     from traceanalyzer.report.screens import result_set
 
     if not result_set.column_names(result):
         return
     if layout == "parquet":
         with written_bytes(output) as binary:
-            result_set.write_parquet(result, binary)
+            result_set.write_parquet(*result.arrow_batches(result_set.BATCH_ROWS), binary)
         return
     with written(output) as stream:
         if layout == "csv":
@@ -186,21 +188,64 @@ def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) 
             result_set.write_table(result, stream, width=shutil.get_terminal_size().columns if is_terminal else None)
 
 
-def _executed(con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> duckdb.DuckDBPyConnection:
-    import duckdb
+class _LimitedRows:
+    """The rows of a query, computed while they are written: what computes them counts against the time of the query."""
 
-    if not text.strip().strip(";"):
-        raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
+    def __init__(self, con: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> None:
+        self._con = con
+        self._timeout_s = self._left_s = timeout_s
+        with self._counted():
+            self._result = _executed(con, text)
+        self.description = self._result.description
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        with self._counted():
+            return self._result.fetchmany(size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        with self._counted():
+            return self._result.fetchall()
+
+    def arrow_batches(self, batch_rows: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        with self._counted():
+            reader = self._result.to_arrow_reader(batch_rows)
+        if reader is None:
+            raise TraceAnalyzerError("the statement returns no rows", "sql --format parquet")
+        return reader.schema, self._batches(reader)
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._counted():
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        import duckdb
+
+        start_s = time.monotonic()
+        try:
+            with interrupted_after(max(self._left_s, 0), self._con):
+                yield
+        except Exception as error:
+            if "INTERRUPT" in str(error):  # Arrow has errors of its own for what ends a query
+                hint = "give it more with --timeout SECONDS, or ask for less"
+                raise TraceAnalyzerError(f"took longer than {self._timeout_s:g} s", "query", hint) from error
+            if isinstance(error, duckdb.Error):
+                raise query_error(str(error)) from error
+            raise
+        finally:
+            self._left_s -= time.monotonic() - start_s
+
+
+def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConnection:
     # In a thread of its own, because DuckDB may compute for minutes before it checks for Ctrl-C.
-    with interrupted_after(timeout_s, con), ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         job = pool.submit(con.execute, text)
         try:
             return job.result()
-        except duckdb.InterruptException as error:
-            hint = "give it more with --timeout SECONDS, or ask for less"
-            raise TraceAnalyzerError(f"took longer than {timeout_s:g} s", "query", hint) from error
-        except duckdb.Error as error:
-            raise query_error(str(error)) from error
         except KeyboardInterrupt:
             # DuckDB forgets an interruption before the query starts, and the thread may start the query late.
             while not job.done():

@@ -5,25 +5,36 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, Protocol, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.text.visible import CsvRows, as_json, masked, visible
 
 if TYPE_CHECKING:
-    import duckdb
+    import pyarrow as pa
 
 BATCH_ROWS = 10_000
 # A terminal gets this many rows; a pipe gets all.
 TERMINAL_ROWS = 100
 
 
-def write_table(result: duckdb.DuckDBPyConnection, stream: TextIO, *, width: int | None) -> None:
+class Rows(Protocol):
+    """The rows of a query that DuckDB runs, with or without a limit."""
+
+    @property
+    def description(self) -> Any: ...
+
+    def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]: ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+def write_table(result: Rows, stream: TextIO, *, width: int | None) -> None:
     """Write an aligned table; a `width` cuts cells to it and rows to the first hundred, and says so."""
     from traceanalyzer.report.renderers.page import aligned
 
-    columns = column_names(result)
+    columns = [_cell(name) for name in column_names(result)]  # PIVOT makes columns of a trace's names
     rows = result.fetchmany(TERMINAL_ROWS + 1) if width else result.fetchall()
     shown = rows[:TERMINAL_ROWS] if width else rows
     right = frozenset(
@@ -41,7 +52,7 @@ def write_table(result: duckdb.DuckDBPyConnection, stream: TextIO, *, width: int
         stream.write("(no rows)\n")
 
 
-def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
+def write_csv(result: Rows, stream: TextIO) -> None:
     """Write a header and rows; NULL is an empty field. On a terminal, characters that steer it are escapes."""
     shown = _visible_cell if stream.isatty() else _masked_cell
     written = CsvRows(stream)
@@ -51,7 +62,7 @@ def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
             written.add(as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row)
 
 
-def write_json(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
+def write_json(result: Rows, stream: TextIO) -> None:
     """Write a JSON array with one object a row; NULL and what is no number are null."""
     columns = column_names(result)
     separator = "["
@@ -63,24 +74,31 @@ def write_json(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
     stream.write("[]\n" if separator == "[" else "\n]\n")
 
 
-def write_parquet(result: duckdb.DuckDBPyConnection, stream: IO[bytes]) -> None:
+def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
     """Write a Parquet file with the query's own column types."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    reader = result.to_arrow_reader(BATCH_ROWS)
-    if reader is None:
-        raise TraceAnalyzerError("the statement returns no rows", "sql --format parquet")
-    with pq.ParquetWriter(stream, reader.schema, compression="zstd") as writer:
-        for batch in reader:
+    try:
+        writer = pq.ParquetWriter(stream, schema, compression="zstd")
+    except pa.ArrowNotImplementedError as error:  # an interval or a union, also inside a list
+        types = ", ".join(f"{visible(field.name)} {field.type}" for field in schema)
+        raise TraceAnalyzerError(
+            f"Parquet has no type for a column of the rows: {types}",
+            "--format parquet",
+            "cast the column: CAST(… AS VARCHAR) makes a text, epoch(…) seconds of an interval",
+        ) from error
+    with writer:
+        for batch in batches:
             writer.write_batch(batch)
 
 
-def column_names(result: duckdb.DuckDBPyConnection) -> list[str]:
+def column_names(result: Rows) -> list[str]:
     """Return the names of a result's columns; empty where a statement has none."""
     return [column[0] for column in result.description or ()]
 
 
-def _batches(result: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(result: Rows) -> Iterator[list[tuple[Any, ...]]]:
     while rows := result.fetchmany(BATCH_ROWS):
         yield rows
 
