@@ -62,7 +62,10 @@ def ask(database: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
     with duckdb.connect() as connection:
         for table in trace_tables():
             files = [str(file) for file in folder.glob(f"*/{table}*.parquet")]
-            connection.from_parquet(files, union_by_name=True).create_view(table)
+            if files:
+                connection.from_parquet(files, union_by_name=True).create_view(table)
+            else:
+                connection.execute(trace_tables()[table].sql)
         return [connection.execute(query).fetchall() for query in queries]
 
 

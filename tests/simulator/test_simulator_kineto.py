@@ -52,7 +52,11 @@ def assert_same_rows(run: SimulatedRun, folder: Path, tables: tuple[str, ...]) -
         database.execute(f"CREATE VIEW read_threads AS FROM '{folder}/threads.parquet'")
         for table in tables:
             database.register("built", expected[table])
-            database.execute(f"CREATE OR REPLACE VIEW read AS FROM '{folder / table}.parquet'")
+            file = folder / f"{table}.parquet"
+            if not file.is_file():
+                assert not expected[table].num_rows, f"{table}: none read"
+                continue
+            database.execute(f"CREATE OR REPLACE VIEW read AS FROM '{file}'")
             names = expected[table].column_names
             columns = ", ".join(name for name in names if name not in ("trace_id", "thread_id"))
             by_thread = "thread_id" in names

@@ -25,6 +25,7 @@ from traceanalyzer.commands.run_options import RunOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.pipeline import RunRequest
 from traceanalyzer.pipeline.finding import STORE_NAME, locate_store
+from traceanalyzer.schema import trace_tables
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.owner import MARK_NAME, PARTS
 from traceanalyzer.store.store import Store
@@ -55,6 +56,30 @@ def run_folder(tmp_path: Path) -> Path:
 def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
     assert op_count(run_folder) == (3, False)
     assert op_count(run_folder) == (3, True)
+
+
+@pytest.mark.check
+def test_a_table_without_rows_has_no_file_and_all_its_columns(run_folder: Path) -> None:
+    with traceanalyzer.open_run(run_folder, catalog=True) as run:
+        (stored,) = run.traces
+        tables = {file.stem.partition("-")[0] for file in stored.folder.glob("*.parquet")}
+        for name, table in trace_tables().items():
+            answer = run.sql(f"FROM canonical.{name}")
+            assert answer.columns == [column.name for column in table.columns], name
+            assert (name in tables) == bool(answer.fetchall()), name
+    assert {"traces", "gpu_ops"} <= tables < trace_tables().keys()
+    with duckdb.connect(run_folder / STORE_NAME / "catalog.duckdb", read_only=True) as catalog:
+        assert catalog.sql("FROM canonical.syncs").columns == [
+            column.name for column in trace_tables()["syncs"].columns
+        ]
+
+
+@pytest.mark.check
+def test_a_table_that_is_gone_from_the_store_is_no_table_without_rows(run_folder: Path) -> None:
+    with traceanalyzer.open_run(run_folder) as run:
+        (file,) = run.traces[0].folder.glob("gpu_ops*.parquet")
+    file.unlink()
+    assert op_count(run_folder) == (3, False)
 
 
 @pytest.mark.check

@@ -47,6 +47,9 @@ def read(content: bytes | str, *, chunk_bytes: int = 2**20, jobs: int = 1, name:
         with duckdb.connect() as connection:
             for table in trace_tables():
                 files = [str(file) for file in sorted((out / "0").glob(f"{table}*.parquet"))]
+                if not files:
+                    tables[table] = []
+                    continue
                 relation = connection.sql("FROM read_parquet($files) ORDER BY ALL", params={"files": files})
                 names = relation.columns
                 tables[table] = [dict(zip(names, row, strict=True)) for row in relation.fetchall()]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.xla import XlaIngester
+from traceanalyzer.schema import trace_tables
 
 US, MS = 10**6, 10**9  # in ps
 START_NS = 1_790_000_000_000_000_000
@@ -129,4 +130,5 @@ def read(content: bytes | Path, folder: Path) -> Tables:
     tables = folder / f"tables-{path.name}"
     tables.mkdir()
     XlaIngester().ingest(path, tables, IngestOptions())
-    return {file.stem: pq.read_table(file).to_pylist() for file in sorted((tables / "0").glob("*.parquet"))}
+    found = {file.stem: pq.read_table(file).to_pylist() for file in sorted((tables / "0").glob("*.parquet"))}
+    return {name: found.get(name, []) for name in trace_tables()}

@@ -1,4 +1,4 @@
-"""The folder into which an ingester writes one trace, or what else it read: one Parquet file per canonical table.
+"""The folder into which an ingester writes one trace, or what else it read: a Parquet file for each table with rows.
 
 The mark of a trace's folder, by which it is known without its tables, stands in the file of the table `traces`. So does
 which framework the program is written with, as the names in its trace show.
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.unread_formats import unread_device_work
-from traceanalyzer.schema import TableSchema, canonical_tables, parquet_options, trace_tables
+from traceanalyzer.schema import TableSchema, parquet_options, trace_tables
 
 CONTENT, ROLE, CAPTURE = "traceanalyzer.content", "traceanalyzer.role", "capture"
 UNREAD = "unread\n"
@@ -134,17 +134,6 @@ def _row_count(file: Path) -> int:
     return int(pq.ParquetFile(file).metadata.num_rows) if file.is_file() else 0
 
 
-@cache
-def _empty_file(table: str) -> bytes:
-    """Return the file of a canonical table without rows; most traces have several."""
-    table_schema = canonical_tables()[table]
-    schema = table_schema.arrow_schema(without=frozenset({table_schema.key}))
-    target = pa.BufferOutputStream()
-    pq.ParquetWriter(target, schema, **parquet_options(schema)).close()
-    content: bytes = target.getvalue().to_pybytes()
-    return content
-
-
 _CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -167,7 +156,7 @@ def _recoded(column: Any) -> Any:
 
 
 class TraceSink:
-    """Writes canonical tables, those of a trace by default, batch by batch; tables never written come out empty.
+    """Writes canonical tables, those of a trace by default, batch by batch; a table without rows has no file.
 
     The first column, such as `trace_id`, is left out: it is known only when the run is opened, and the views add it.
     """
@@ -177,6 +166,7 @@ class TraceSink:
         self._tables = trace_tables() if tables is None else tables
         folder.mkdir(parents=True, exist_ok=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
+        self._with_rows: set[str] = set()
 
     def schema(self, table: str) -> pa.Schema:
         """Return the Arrow schema that `append` wants for a table."""
@@ -185,6 +175,8 @@ class TraceSink:
 
     def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
+        if rows.num_rows:
+            self._with_rows.add(table)
         given = rows.schema
         schema: Any = (
             self._writers[table].schema if table in self._writers else _coded_schema(self.schema(table), given)
@@ -209,18 +201,20 @@ class TraceSink:
         return sorted(str(path) for path in self.folder.glob(f"{table}*.parquet"))
 
     def finish(self, table: str) -> None:
-        """Finish the file of one table, so that it can be read; a table that got no rows is written empty."""
+        """Finish the file of one table, so that it can be read until `close`, also without rows."""
         self._writer(table, self.schema(table)).close()
 
     def close(self) -> None:
-        """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
-        in_parts = {file.name.partition("-")[0] for file in self.folder.glob("*-*.parquet")}
-        for name in self._tables:
-            if name not in self._writers and name not in in_parts:
-                self.path(name).write_bytes(_empty_file(name))
+        """Finish every file, and remove those without rows, of which a large run would have many thousands.
+
+        A table may also lie in several files of its own, `name-….parquet`.
+        """
         of_traces = self._writers.pop("traces", None)
         for writer in self._writers.values():
             writer.close()
+        for file in self.folder.glob("*.parquet"):
+            if file.stem not in self._with_rows and not _row_count(file):
+                file.unlink()
         if of_traces is not None:
             of_traces.add_key_value_metadata(marks_of(self.folder))
             of_traces.close()

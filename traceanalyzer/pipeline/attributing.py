@@ -126,7 +126,8 @@ def in_threads(
 
 def _at_once(traces: Sequence[StoredTrace]) -> int:
     """Return how many of these traces are attributed side by side, so that memory does not grow with their size."""
-    most = max(pq.read_metadata(trace.folder / "host_slices.parquet").num_rows for trace in traces)
+    files = [file for trace in traces if (file := trace.folder / "host_slices.parquet").is_file()]
+    most = max((pq.read_metadata(file).num_rows for file in files), default=0)
     return max(1, _SLICES_AT_ONCE // max(1, most))
 
 

@@ -199,20 +199,18 @@ def _may_be_part(part: StoredTrace, whole: StoredTrace, recorded: Mapping[Path, 
     return full.first_ns <= start and end <= full.last_ns
 
 
-_EVENTS = """
-    SELECT start_ns - $base_{0} AS start_ns, name, slice_id AS id FROM read_parquet($slices_{0})
-    UNION ALL
-    SELECT start_ns - $base_{0}, name, op_id FROM read_parquet($ops_{0})
-"""
-_FIRST_EVENT = f"SELECT start_ns, name FROM ({_EVENTS.format('part')}) ORDER BY id LIMIT 1"
+# What stands for an event in each table: when it began, its name and its place; for a thread, its process.
+_EVENTS = {
+    "host_slices": "start_ns - $base_{0}, name, slice_id",
+    "gpu_ops": "start_ns - $base_{0}, name, op_id",
+    "threads": "-1, pid, 0",
+}
+_NO_EVENT = "(SELECT $base_{0}::BIGINT AS start_ns, NULL::VARCHAR AS name, NULL::BIGINT AS id LIMIT 0)"
+_FIRST_EVENT = "SELECT start_ns, name FROM ({part}) ORDER BY id LIMIT 1"
 # Which of some events another trace has: nearly all pairs of traces differ in one already.
-_HELD = f"""
-    SELECT DISTINCT start_ns, name FROM ({_EVENTS.format("whole")})
-    WHERE start_ns IN (SELECT unnest($starts_ns))
-"""
-_LACKED = f"""
-    WITH part AS ({_EVENTS.format("part")} UNION ALL SELECT DISTINCT -1, pid, 0 FROM read_parquet($threads_part)),
-    whole AS ({_EVENTS.format("whole")} UNION ALL SELECT DISTINCT -1, pid, 0 FROM read_parquet($threads_whole))
+_HELD = "SELECT DISTINCT start_ns, name FROM ({whole}) WHERE start_ns IN (SELECT unnest($starts_ns))"
+_LACKED = """
+    WITH part AS ({part}), whole AS ({whole})
     SELECT 1 FROM part ANTI JOIN whole ON whole.start_ns = part.start_ns AND whole.name IS NOT DISTINCT FROM part.name
     LIMIT 1
 """
@@ -222,30 +220,35 @@ def _containing(candidates: Mapping[Path, Sequence[Path]], bases: Mapping[Path, 
     """Return for each trace the place of the first candidate that has all of its events, in the same processes."""
     import duckdb
 
-    def named(folder: Path, name: str, *, with_threads: bool) -> dict[str, object]:
-        files = {"slices": "host_slices", "ops": "gpu_ops"} | ({"threads": "threads"} if with_threads else {})
-        # A table may lie in several files.
-        paths = {f"{key}_{name}": sorted(map(str, folder.glob(f"{table}*.parquet"))) for key, table in files.items()}
-        return {**paths, f"base_{name}": bases[folder]}
+    def ask(question: str, folders: Mapping[str, Path], tables: Sequence[str], **values: object) -> list[Any]:
+        queries = {}
+        for name, folder in folders.items():
+            values[f"base_{name}"] = bases[folder]
+            events = [_NO_EVENT.format(name)]
+            for table in tables:
+                # A table may lie in several files, or in none.
+                if files := sorted(map(str, folder.glob(f"{table}*.parquet"))):
+                    values[f"{table}_{name}"] = files
+                    events.append(f"SELECT {_EVENTS[table].format(name)} FROM read_parquet(${table}_{name})")
+            queries[name] = " UNION ALL ".join(events)
+        return database.execute(question.format(**queries), values).fetchall()
 
     with duckdb.connect() as database:
-        first: dict[Path, tuple[Any, ...] | None] = {}
+        first: dict[Path, list[Any]] = {}
         starts_ns: dict[Path, set[int]] = {}
         for part, wholes in candidates.items():
-            event = first[part] = database.execute(_FIRST_EVENT, named(part, "part", with_threads=False)).fetchone()
-            if event is not None:
+            first[part] = ask(_FIRST_EVENT, {"part": part}, ("host_slices", "gpu_ops"))
+            for start_ns, _ in first[part]:
                 for whole in wholes:
-                    starts_ns.setdefault(whole, set()).add(event[0])
+                    starts_ns.setdefault(whole, set()).add(start_ns)
         held: dict[Path, set[tuple[object, ...]]] = {}
         for whole, starts in starts_ns.items():
-            values = named(whole, "whole", with_threads=False) | {"starts_ns": sorted(starts)}
-            held[whole] = set(database.execute(_HELD, values).fetchall())
+            held[whole] = set(ask(_HELD, {"whole": whole}, ("host_slices", "gpu_ops"), starts_ns=sorted(starts)))
 
         def has_all(whole: Path, part: Path) -> bool:
-            if first[part] not in held.get(whole, ()):
+            if not first[part] or first[part][0] not in held.get(whole, ()):
                 return False
-            values = named(part, "part", with_threads=True) | named(whole, "whole", with_threads=True)
-            return database.execute(_LACKED, values).fetchone() is None
+            return not ask(_LACKED, {"part": part, "whole": whole}, ("host_slices", "gpu_ops", "threads"))
 
         return [
             next((place for place, whole in enumerate(wholes) if has_all(whole, part)), None)

@@ -202,11 +202,11 @@ def _stored_table(
     *,
     most_copied_rows: int = 0,
 ) -> str:
-    """Return the statement that puts a table over every trace's files with rows, with the trace's number in front."""
-    rows = {file: pq.read_metadata(file).num_rows for file in _parts(listed, stored_as or table.name)}
-    files = [file for file, count in rows.items() if count]
-    kind = "TABLE" if most_copied_rows and sum(rows.values()) <= most_copied_rows else "VIEW"
-    if not files:  # every query would open them again
+    """Return the statement that puts a table over every trace's files of it, with the trace's number in front."""
+    files = _parts(listed, stored_as or table.name)
+    is_copied = most_copied_rows and sum(pq.read_metadata(file).num_rows for file in files) <= most_copied_rows
+    kind = "TABLE" if is_copied else "VIEW"
+    if not files:
         return _empty_view(table).replace("VIEW", kind, 1)
     return f"CREATE OR REPLACE {kind} canonical.{table.name} AS {numbered_rows(table, traces, files)}"
 
@@ -243,17 +243,14 @@ def numbered_rows(table: TableSchema, traces: Mapping[int, StoredTrace], files: 
 
 def _ncu_view(table: TableSchema, ncu_tables: Sequence[NcuTable]) -> str:
     """Return the view of a table over the Parquet files of tables of Nsight Compute, with their names put in front."""
-    if not ncu_tables:
-        return _empty_view(table)
     files = " UNION ALL ".join(
-        f"SELECT {quoted(stored.file)} AS {table.key}, * FROM read_parquet({literal(_parquet(stored, table))})"
+        f"SELECT {quoted(stored.file)} AS {table.key}, * FROM read_parquet({literal(file)})"
         for stored in ncu_tables
+        if (file := stored.folder / f"{table.name}.parquet").is_file()
     )
+    if not files:
+        return _empty_view(table)
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {files}"
-
-
-def _parquet(stored: NcuTable, table: TableSchema) -> Path:
-    return stored.folder / f"{table.name}.parquet"
 
 
 def _empty_view(table: TableSchema) -> str:
@@ -298,8 +295,7 @@ def copy_run(
     listed = _listed(traces)
     insert_traces(connection, numbered)
     for name in those(trace_tables(), needed - {"traces"}):
-        files = [part for part in _parts(listed, name) if _has_rows(part)]
-        if files:
+        if files := _parts(listed, name):
             rows = numbered_rows(trace_tables()[name], numbered, files)
             connection.execute(f"INSERT INTO canonical.{name} BY NAME {rows}")
     for name in those(derived_tables(), needed):

@@ -3,7 +3,7 @@
     store/
       traceanalyzer-store.txt     the mark of the user who made it, in this place
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
-      traces/<name>-<key>/        one file's traces, each a folder of canonical tables
+      traces/<name>-<key>/        one file's traces, each a folder of canonical tables, without those that have no rows
       derived/<key>/              attribution tables of one set of traces under one set of options
       ranks/<key>/<number>/       what other processes computed of it, one trace each; gone once derived/<key> is there
       answers/<key>.txt           what is quicker read than made again: diagnoses, ranks, what objects elsewhere are

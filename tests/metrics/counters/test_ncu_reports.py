@@ -17,6 +17,7 @@ from traceanalyzer.discovery.finding import ingesters
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.ncu import NcuReportIngester
+from traceanalyzer.schema import run_tables
 
 __all__ = ["run"]
 # A reader with one launch, as NVIDIA's answers: whole numbers as floats, and None for what was not measured.
@@ -74,7 +75,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read(path: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     NcuReportIngester().ingest(path, folder, IngestOptions())
-    return {file.stem: pq.ParquetFile(file).read().to_pylist() for file in (folder / "ncu").glob("*.parquet")}
+    tables = {file.stem: pq.ParquetFile(file).read().to_pylist() for file in (folder / "ncu").glob("*.parquet")}
+    return {name: tables.get(name, []) for name in run_tables()}
 
 
 def report(folder: Path, name: str = "k.ncu-rep") -> Path:

@@ -20,6 +20,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.ncu import NcuIngester
 from traceanalyzer.ingest.ncu.pages import base_unit, quantity
+from traceanalyzer.schema import run_tables
 
 NAME = "ncu_sm100_cublaslt"
 HEADER = (
@@ -38,7 +39,8 @@ def read(content: str | bytes, folder: Path, max_values: int | None = None) -> d
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     ingester = NcuIngester() if max_values is None else NcuIngester(max_values)
     ingester.ingest(path, folder, IngestOptions())
-    return {f.stem: pq.ParquetFile(f).read().to_pylist() for f in (folder / "ncu").glob("*.parquet")}
+    tables = {f.stem: pq.ParquetFile(f).read().to_pylist() for f in (folder / "ncu").glob("*.parquet")}
+    return {name: tables.get(name, []) for name in run_tables()}
 
 
 def counts(tables: dict[str, list[dict[str, Any]]]) -> tuple[int, int, int]:
