@@ -9,7 +9,7 @@
 # Versions: jax 0.10.2 (CPU), Python 3.11.
 # Why it matters: large models scan over their layers to compile faster, and steps that accumulate gradients scan over parts of a batch.
 # A model FLOP utilisation from this number, divided by the step time of a profile, is too small by the number of layers or parts.
-# "bytes accessed" of the same answer shrinks likewise, so that both axes of a roofline are wrong.
+# "bytes accessed" of the same answer shrinks too, by another factor, so that both axes of a roofline are wrong.
 # Output seen:
 #     12 products of 64 x 64 x 64: 6291456 FLOP
 #     one after the other: 6291456 FLOP
