@@ -55,6 +55,14 @@ def sql(name: str) -> str:
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
+def _own(rows: pa.Table) -> pa.Table:
+    """Return rows in memory of their own: that of a scanner is used again."""
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, rows.schema) as stream:
+        stream.write_table(rows)
+    return pa.ipc.open_stream(target.getvalue()).read_all()
+
+
 def type_gpu_work(database: duckdb.DuckDBPyConnection, gpu_events: Sequence[str], path: Path) -> None:
     """Write the events that are GPU work as one typed part."""
     rows = sql("gpu").rstrip().removesuffix(";")
@@ -103,7 +111,9 @@ class ChunkParser:
         list_start: int,
         *,
         unpadded: bool,
+        kept: dict[str, list[pa.Table]] | None = None,
     ) -> None:
+        self._kept = kept
         self._connection = connection
         self._scanner = scanner
         self.is_scanned = False  # the scanner holds the rows
@@ -170,13 +180,15 @@ class ChunkParser:
         )
 
     def write(self, chunk: Chunk, facts: ChunkFacts, first_event_id: int, stage: Path, args_path: Path) -> None:
-        """Write the parsed rows as Parquet parts and count what they lack."""
+        """Write the parsed rows as Parquet parts and count what they lack; parts of a scanner may be kept instead."""
         key = f"{first_event_id:012d}"
         args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
         if self._scanner is not None and self.is_scanned:
             for part, rows in self._scanner.tables(first_event_id).items():
                 if part == "args":
                     pq.write_table(rows, args, **_ARGS_OPTIONS)
+                elif self._kept is not None:
+                    self._kept.setdefault(part, []).append(_own(rows))
                 elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
                     pq.write_table(rows, stage / f"{part}-{key}.parquet", **part_options(rows.schema))
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress, Source
 from traceanalyzer.ingest.native import NativeScanner, reader_in_use
@@ -57,7 +58,10 @@ class Parts:
 
 
 class EventReader:
-    """Reads one trace file into Parquet parts of its events, in memory that does not depend on the file's size."""
+    """Reads one trace file into Parquet parts of its events, in memory that does not depend on the file's size.
+
+    Of a small file, the parts that need no repair may be `kept` in memory.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,9 @@ class EventReader:
         options: IngestOptions,
         losses: Losses,
         chunk_bytes: int = CHUNK_BYTES,
+        kept: dict[str, list[pa.Table]] | None = None,
     ) -> None:
+        self._kept = kept
         self._path = path
         self._stage = stage
         self._args_path = args_path
@@ -96,7 +102,11 @@ class EventReader:
             for number in range(max(1, self._options.jobs) + SPARE_PARSERS):
                 cursor, scratch = self._database.cursor(), self._stage / f"chunk-{number}.json"
                 scanner = None if categories is None else NativeScanner(categories)
-                self._idle.append(ChunkParser(cursor, scanner, scratch, self._losses, self._offset, unpadded=unpadded))
+                self._idle.append(
+                    ChunkParser(
+                        cursor, scanner, scratch, self._losses, self._offset, unpadded=unpadded, kept=self._kept
+                    )
+                )
             self._read_chunks(parts)
             if not self._list_ended:
                 self._read_last(parts)

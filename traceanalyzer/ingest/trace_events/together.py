@@ -126,21 +126,17 @@ def _read(
 ) -> _File | None:
     """Return a file with nothing unusual in it; None for others."""
     losses, args = Losses(), folder / "0" / "event_args.parquet"
+    kept: dict[str, list[pa.Table]] = {}
     stage.mkdir()
     args.parent.mkdir()
     try:
-        parts = EventReader(path, database, stage, args, options, losses).read()
+        parts = EventReader(path, database, stage, args, options, losses, kept=kept).read()
     except (TraceAnalyzerError, OSError):  # read alone, it says why
         return None
-    tables: dict[str, Any] = {}
-    for part in PARTS:
-        found = sorted(stage.glob(f"{part}-*.parquet"))
-        if len(found) != 1:
-            return None
-        with pq.ParquetFile(found[0]) as rows:
-            if not rows.metadata.created_by.startswith("parquet-cpp"):  # DuckDB read it, for something unusual
-                return None
-            tables[part] = rows.read(use_threads=False)
+    is_in_one = all(len(kept.get(part, ())) == 1 for part in PARTS)
+    if not is_in_one or any(stage.glob("*.parquet")):  # DuckDB read a part, for something unusual
+        return None
+    tables = {part: kept[part][0] for part in PARTS}
     drop_unusable_values(parts.document.metadata, losses)
     file = _File(path, folder, parts, losses, tables)
     return file if _is_plain(file) else None
