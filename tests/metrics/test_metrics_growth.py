@@ -24,6 +24,34 @@ def handled(plan: dict[str, Any]) -> Iterator[int]:
         yield from handled(child)
 
 
+def joined_rows(plan: dict[str, Any]) -> int:
+    """Return how many rows the joins of a plan are given, on both sides together."""
+    parts = plan.get("children", plan.get("operator", []))
+    given = sum(part.get("intermediate_rows", 0) for part in parts) if "JOIN" in str(plan.get("name", "")) else 0
+    return given + sum(joined_rows(part) for part in parts)
+
+
+def plan_of(trace: Path, folder: Path, name: str) -> dict[str, Any]:
+    """Return the plan of a metric with how many rows each operator handled."""
+    profile = folder / "profile.json"
+    with open_run(trace, store=folder / "store") as opened:
+        opened.connection.execute("SET threads = 1; PRAGMA enable_profiling = 'json'")
+        opened.connection.execute(f"SET profiling_output = '{profile}'")
+        opened.connection.execute(f"CREATE OR REPLACE TEMP TABLE measured AS FROM {name}")
+    found: dict[str, Any] = json.loads(profile.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.check
+def test_calls_and_kernels_are_joined_no_more_often_than_needed(tmp_path: Path) -> None:
+    trace = ROOT / "sample_traces" / "slow_loader" / "rank0.json.gz"
+    # No graph was captured here, so the calls are joined with nothing.
+    assert joined_rows(plan_of(trace, tmp_path, "captured_launches")) < 1_000
+    # Kernels are classified once.
+    classified = joined_rows(plan_of(trace, tmp_path, "kernel_class"))
+    assert joined_rows(plan_of(trace, tmp_path, "kernels_beside_comm")) < 2 * classified
+
+
 def most_rows(trace: Path, folder: Path, names: Sequence[str] = ()) -> dict[str, int]:
     """Return the most rows that an operator of each metric's plan gives to the next one; by default of all metrics."""
     found = {}

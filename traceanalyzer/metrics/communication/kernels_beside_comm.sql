@@ -78,13 +78,13 @@ compared AS (
     GROUP BY trace_id, device, equal_id
 )
 SELECT
-    kernels.trace, kernels.rank, placed.device, placed.trace_id, placed.op_id, kernels.name, placed.start_ns,
-    placed.dur_ns,
+    traces.trace, traces.rank, placed.device, placed.trace_id, placed.op_id, ops.name, placed.start_ns, placed.dur_ns,
     placed.beside_ns / nullif(placed.dur_ns, 0) AS beside_share,
     compared.alone_ns, compared.alone_count, compared.beside_count, compared.slowdown, compared.is_apart
 FROM placed
 JOIN compared USING (trace_id, device, equal_id)
-JOIN kernel_class AS kernels USING (trace_id, op_id)
+JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
+JOIN canonical.traces AS traces USING (trace_id)
 WHERE placed.beside_ns > 0
   AND compared.alone_count > 0
 ORDER BY placed.trace_id, placed.device, placed.start_ns, placed.op_id

@@ -37,8 +37,8 @@ WITH copies AS (
 ),
 calls AS (
     SELECT
-        slices.*,
-        regexp_replace(slices.name, '_v[0-9]+$', '') AS call,
+        slices.trace_id, slices.thread_id, slices.slice_id, slices.parent_id, slices.op_id, slices.annotation_id,
+        slices.python_id, slices.name, slices.start_ns, slices.dur_ns,
         CASE
             WHEN calls_to(slices.name, 'wait for a device') THEN 'device'
             WHEN calls_to(slices.name, 'wait for a stream') THEN 'stream'
@@ -50,20 +50,31 @@ calls AS (
             WHEN slices.name NOT LIKE '%Async%' AND slices.start_ns + slices.dur_ns >= least(copies.copied_ns - 2000, copies.staged_ns)
             THEN 'copy'
         END AS kind,
-        lag(copies.call_id) OVER calls_of_thread AS copy_before_id,
-        lead(if(exchanges_on_host(slices.name), slices.name, NULL)) OVER calls_of_thread AS exchange
+        copies.call_id AS copying_id,
+        if(exchanges_on_host(slices.name), slices.name, NULL) AS exchanged
     FROM host_slices AS slices
     LEFT JOIN copies ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
     WHERE slices.category IN ('runtime', 'driver') OR exchanges_on_host(slices.name)
-    WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
+),
+-- All calls are sorted, so apart from the rest of their rows.
+neighbours AS (
+    SELECT
+        trace_id, slice_id,
+        lag(copying_id) OVER calls_of_thread AS copy_before_id,
+        lead(exchanged) OVER calls_of_thread AS exchange
+    FROM (SELECT trace_id, thread_id, slice_id, start_ns, copying_id, exchanged FROM calls)
+    WINDOW calls_of_thread AS (PARTITION BY trace_id, thread_id ORDER BY start_ns, slice_id)
 ),
 -- A call of the runtime that waits may contain the driver's, which is the same wait.
 waits AS MATERIALIZED (
+    SELECT *, regexp_replace(name, '_v[0-9]+$', '') AS call
     FROM calls
+    JOIN neighbours USING (trace_id, slice_id)
     ANTI JOIN (SELECT trace_id, slice_id AS parent_id FROM calls WHERE kind IS NOT NULL) AS around USING (trace_id, parent_id)
     WHERE kind IS NOT NULL
 ),
-asking_threads AS (
+-- Materialized: else DuckDB hashes the calls of long traces by their thread, of which there are few.
+asking_threads AS MATERIALIZED (
     SELECT trace_id, thread_id
     FROM host_slices
     WHERE category IN ('runtime', 'driver') AND calls_to(name, 'ask')

@@ -36,7 +36,7 @@ followed AS (
     FROM marks
     WINDOW following AS (PARTITION BY owner_id, thread_id ORDER BY start_ns, slice_id)
 ),
-captures AS (
+captures AS MATERIALIZED (
     SELECT
         owner_id, thread_id, start_ns, next_end_ns AS end_ns,
         row_number() OVER (PARTITION BY owner_id ORDER BY start_ns, thread_id) AS capture
@@ -50,25 +50,8 @@ owners AS (
     SELECT capture_id, trace, rank
     FROM canonical.capture_files
 ),
-ran AS (
-    SELECT trace_id AS owner_id, launch_id
-    FROM canonical.gpu_ops
-    WHERE launch_id IS NOT NULL
-    UNION ALL
-    SELECT capture_id, launch_id
-    FROM canonical.capture_ops
-    WHERE launch_id IS NOT NULL
-),
-arguments AS (
-    SELECT trace_id AS owner_id, event_id, args
-    FROM canonical.event_args
-    WHERE contains(args, '"kernel"')
-    UNION ALL
-    SELECT capture_id, event_id, args
-    FROM canonical.capture_args
-    WHERE contains(args, '"kernel"')
-),
-calls AS (
+-- The calls of threads that capture; a trace without captures is read no further.
+calls AS MATERIALIZED (
     SELECT
         owner_id, thread_id, slice_id, parent_id, op_id, python_id, module_id, annotation_id, start_ns,
         CASE
@@ -77,9 +60,10 @@ calls AS (
             WHEN calls_to(name, 'fill') THEN 'memset'
         END AS kind
     FROM recorded_slices()
+    SEMI JOIN captures USING (owner_id, thread_id)
     WHERE category IN ('runtime', 'driver') AND kind IS NOT NULL
 ),
-captured AS (
+inside AS MATERIALIZED (
     SELECT captures.capture, calls.*
     FROM captures
     JOIN calls
@@ -88,7 +72,38 @@ captured AS (
      AND calls.start_ns >= captures.start_ns
      AND calls.start_ns < captures.end_ns
     ANTI JOIN calls AS around ON around.owner_id = calls.owner_id AND around.slice_id = calls.parent_id
-    ANTI JOIN ran ON ran.owner_id = calls.owner_id AND ran.launch_id = calls.slice_id
+),
+ran AS (
+    SELECT trace_id AS owner_id, launch_id AS slice_id
+    FROM canonical.gpu_ops
+    SEMI JOIN inside ON inside.owner_id = gpu_ops.trace_id AND inside.slice_id = gpu_ops.launch_id
+    UNION ALL
+    SELECT capture_id, launch_id
+    FROM canonical.capture_ops
+    SEMI JOIN inside ON inside.owner_id = capture_ops.capture_id AND inside.slice_id = capture_ops.launch_id
+),
+captured AS MATERIALIZED (
+    FROM inside
+    ANTI JOIN ran USING (owner_id, slice_id)
+),
+arguments AS (
+    SELECT trace_id AS owner_id, event_id, args
+    FROM canonical.event_args
+    SEMI JOIN captured ON captured.owner_id = event_args.trace_id AND captured.slice_id = event_args.event_id
+    WHERE contains(args, '"kernel"')
+    UNION ALL
+    SELECT capture_id, event_id, args
+    FROM canonical.capture_args
+    SEMI JOIN captured ON captured.owner_id = capture_args.capture_id AND captured.slice_id = capture_args.event_id
+    WHERE contains(args, '"kernel"')
+),
+around AS MATERIALIZED (
+    SELECT owner_id, slice_id, name, input_shapes
+    FROM recorded_slices()
+    SEMI JOIN (
+        SELECT owner_id, unnest([op_id, module_id, annotation_id]) AS slice_id
+        FROM captured
+    ) AS named USING (owner_id, slice_id)
 ),
 -- From the frame around each call outwards, to the first that is a line.
 climbing AS (
@@ -121,9 +136,8 @@ SELECT
 FROM captured
 JOIN owners AS traces USING (owner_id)
 LEFT JOIN arguments AS event_args ON event_args.owner_id = captured.owner_id AND event_args.event_id = captured.slice_id
-LEFT JOIN recorded_slices() AS operator ON operator.owner_id = captured.owner_id AND operator.slice_id = captured.op_id
-LEFT JOIN recorded_slices() AS module ON module.owner_id = captured.owner_id AND module.slice_id = captured.module_id
+LEFT JOIN around AS operator ON operator.owner_id = captured.owner_id AND operator.slice_id = captured.op_id
+LEFT JOIN around AS module ON module.owner_id = captured.owner_id AND module.slice_id = captured.module_id
 LEFT JOIN lines AS python ON python.owner_id = captured.owner_id AND python.first_id = captured.python_id
-LEFT JOIN recorded_slices() AS annotation
-       ON annotation.owner_id = captured.owner_id AND annotation.slice_id = captured.annotation_id
+LEFT JOIN around AS annotation ON annotation.owner_id = captured.owner_id AND annotation.slice_id = captured.annotation_id
 ORDER BY captured.owner_id, captured.capture, position
