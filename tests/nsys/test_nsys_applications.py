@@ -145,6 +145,20 @@ def half_on_the_host() -> CudaProgram:
     return program
 
 
+def nodes_on_the_host() -> CudaProgram:
+    """ONNX Runtime runs nodes on the CPU that its CUDA provider lacks, between a copy to the host and one back."""
+    program = CudaProgram(A100)
+    for _ in range(60):
+        for _ in range(8):
+            program.launch(
+                "void onnxruntime::cuda::_UnaryElementWise<__half, OP_Gelu<__half>, 256, 4>(T)", 90, 2_000, 256
+            )
+        program.copy("DtoH", 2 << 20, 200)
+        program.host(1_500)
+        program.copy("HtoD", 2 << 20, 190)
+    return program
+
+
 def whole_replays() -> CudaProgram:
     """An engine replays one graph a token, which nsys records as one block, and works between two of them."""
     program = CudaProgram(A100)
@@ -179,6 +193,7 @@ CASES: dict[str, Callable[[], Case]] = {
         "probably reads",
     ),
     "replays recorded whole": lambda: (whole_replays(), "host-stalls", "saves up to 21.4 %", "after every launch"),
+    "ONNX Runtime": lambda: (nodes_on_the_host(), "host-stalls", "log_severity_level", "std::async"),
     "GROMACS": lambda: (molecules(), "launch-bound", "GMX_CUDA_GRAPH=1", "torch"),
 }
 

@@ -295,7 +295,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "copies in a loop": lambda: (
         (copied_in_a_loop(),),
         "h2d-pageable",
-        "take 100 % of the time, and only the first and the last copy have to stay",
+        "take 100 % of the time. Where the host changes nothing in between, only the first and the last copy",
         "DataLoader",
     ),
     "pages that move": lambda: ((migrating(),), "uvm-migration", "24,576 moves of pages", "DataLoader"),

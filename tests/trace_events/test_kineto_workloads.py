@@ -117,6 +117,40 @@ def searching_in_every_step() -> TorchProgram:
     return program
 
 
+def timing_candidates() -> TorchProgram:
+    """Each batch has a length of its own, and Triton's autotuner times all candidates for each."""
+    program = TorchProgram(A100)
+    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, at::Array<char*, 1> >(int)"
+    for step in range(6):
+        with program.step(step):
+            train(program, 10, 300)
+            program.synchronize()
+            for _ in range(40):
+                program.run("aten::zero_", fill, 160, 4_096)
+                program.call("cudaEventRecord", 2)
+                program.launch("_fwd_kernel", 140, 512)
+                program.call("cudaEventRecord", 2)
+            program.synchronize()
+            program.launch("_fwd_kernel", 110, 512)
+    return program
+
+
+def recording_graphs() -> TorchProgram:
+    """torch.compile with graphs records and instantiates one in each step, as addresses change."""
+    program = TorchProgram(A100)
+    for step in range(6):
+        with program.step(step), program.op("Torch-Compiled Region: 0/0"):
+            program.call("cudaStreamBeginCapture", 12)
+            for _ in range(100):
+                program.call("cuLaunchKernel", 9, category="cuda_driver")
+                program.host(40)
+            program.call("cudaStreamEndCapture", 900)
+            program.call("cudaGraphInstantiateWithFlags", 9_000)
+            program.replay([("triton_poi_fused_relu_0", 60, 512, 128), (GEMM, 200, 512, 128)] * 20)
+            program.synchronize()
+    return program
+
+
 def tables_on_the_host() -> TorchProgram:
     """Frozen tables of embeddings on the CPU: lookups and copies hold up the GPU."""
     program = TorchProgram(A100)
@@ -250,6 +284,13 @@ CASES: dict[str, Callable[[], Case]] = {
         "algorithm-search-in-steps",
         "(20 calls a step, mostly aten::cudnn_convolution",
         "with_stack",
+    ),
+    "an autotuner in every step": lambda: (timing_candidates(), "kernel-trials-in-steps", "saves up to 55", "Healthy"),
+    "graphs that torch.compile records anew": lambda: (
+        recording_graphs(),
+        "cudagraph-rerecord",
+        "max-autotune-no-cudagraphs",
+        "graphs[size].replay()",
     ),
     "tables on the host": lambda: (
         tables_on_the_host(),
