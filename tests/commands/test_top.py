@@ -295,7 +295,9 @@ def test_a_roof_without_peaks_says_how_to_name_the_device() -> None:
             10 AS dur_ns, NULL AS headroom_ns, NULL AS floor_ns, 2 AS flops
     """
     con = _with_metric("operator_efficiency", rows)
-    assert "The peaks of the device are not known: --device NAME" in _screen(top(con, "operators", "headroom"))
+    assert "The peaks of the device for the types that it computes with are not known: --device NAME" in _screen(
+        top(con, "operators", "headroom")
+    )
     assert "Not recorded, or not known: headroom, of roof and limited by." in _screen(top(con, "operators", "flops"))
 
 

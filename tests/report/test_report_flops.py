@@ -40,7 +40,7 @@ def test_a_report_says_both_below_the_kernels(diagnosis: Diagnosis) -> None:
 def test_a_report_says_why_both_are_unknown() -> None:
     assert "MFU and HFU unknown: no matmul, convolution or attention" in text_of(of_torch(sick(), UNKNOWN))
     peaks = text_of(of_torch(sick(), replace(UNKNOWN, reason="unknown peak")))
-    assert "MFU and HFU unknown: the peaks of the device are not known" in peaks
+    assert "MFU and HFU unknown: the peaks of the device for the types that it computes with are not known" in peaks
 
 
 def test_a_program_without_a_framework_is_not_asked_for_shapes_of_operators() -> None:

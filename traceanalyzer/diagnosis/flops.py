@@ -44,7 +44,10 @@ END FROM canonical.traces
 MOST_EVENTS = 3_000_000
 # Operations of the rest may be products, too: from this share of known work on they change little.
 MOSTLY_KNOWN = 0.95
-NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
+NO_PEAKS = (
+    "The peaks of the device for the types that it computes with are not known: --device NAME says its model where the "
+    "trace does not."
+)
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
     "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",

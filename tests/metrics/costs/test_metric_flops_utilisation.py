@@ -22,13 +22,18 @@ def _run(
     concrete: str = "[]",
     device: str | None = "NVIDIA H100 80GB HBM3",
     other_ns: int = 0,
+    other_types: str | None = None,
 ) -> Any:
-    """Return what the metric says of a call whose kernel takes 500 µs of a window of 1 ms and more."""
+    """Return what the metric says of a call whose kernel takes 500 µs of a window of 1 ms and more.
+
+    Another kernel is of no operator, or of a product of `other_types`.
+    """
     slices = [
         {"slice_id": 1, "category": "cpu_op", "name": operator, "start_ns": 0, "dur_ns": 100, "input_shapes": shapes},
         {"slice_id": 2, "category": "runtime", "name": "launch", "start_ns": 10, "dur_ns": 5, "op_id": 1},
     ]
-    ops = [
+    other = {"launch_id": 6, "cpu_op_id": 5} if other_types else {}
+    ops: list[dict[str, Any]] = [
         {
             "op_id": 3,
             "kind": "kernel",
@@ -38,9 +43,22 @@ def _run(
             "launch_id": 2,
             "cpu_op_id": 1,
         },
-        {"op_id": 4, "kind": "kernel", "name": "mine", "start_ns": 1_000_000, "dur_ns": other_ns},
+        {"op_id": 4, "kind": "kernel", "name": "mine", "start_ns": 1_000_000, "dur_ns": other_ns, **other},
     ]
-    args = [{"event_id": 1, "args": f'{{"Input type": {types}, "Concrete Inputs": {concrete}}}'}]
+    if other_types:
+        slices += [
+            {
+                "slice_id": 5,
+                "category": "cpu_op",
+                "name": operator,
+                "start_ns": 200,
+                "dur_ns": 100,
+                "input_shapes": shapes,
+            },
+            {"slice_id": 6, "category": "runtime", "name": "launch", "start_ns": 210, "dur_ns": 5, "op_id": 5},
+        ]
+    args = [{"event_id": 5, "args": f'{{"Input type": {other_types}, "Concrete Inputs": []}}'}] if other_types else []
+    args += [{"event_id": 1, "args": f'{{"Input type": {types}, "Concrete Inputs": {concrete}}}'}]
     windows = [{"device": 0, "start_ns": 0, "end_ns": 1_000_000 + other_ns, "window_ns": 1_000_000 + other_ns}]
     con = connect(
         "FROM flops_utilisation",
@@ -77,6 +95,7 @@ def test_an_attention_with_an_unknown_mask_is_a_range() -> None:
         ({"shapes": None}, "no products"),
         ({"operator": "aten::relu"}, "no products"),
         ({"device": "Some Card"}, "unknown peak"),
+        ({"types": '["c10::complex<float>","c10::complex<float>"]'}, "unknown peak"),
         ({"other_ns": 600_000}, "unknown work"),
         ({"shapes": "[[40960,4096],[4096,40960]]"}, "above peak"),
     ],
@@ -84,6 +103,14 @@ def test_an_attention_with_an_unknown_mask_is_a_range() -> None:
 def test_what_cannot_be_known_has_a_reason_and_no_number(changes: dict[str, Any], reason: str) -> None:
     ((*bounds, _, found),) = _run(**changes)
     assert (bounds, found) == ([None] * 4, reason)
+
+
+@pytest.mark.check
+def test_a_product_of_a_type_without_a_peak_is_work_that_is_not_known() -> None:
+    """500 µs of half precision, which has a peak, and 100 µs of complex numbers, which have none, in 1.1 ms."""
+    ((*bounds, known, reason),) = _run(other_ns=100_000, other_types='["c10::complex<float>","c10::complex<float>"]')
+    assert bounds == pytest.approx([MM_FLOPS / PEAK_PER_NS / 1_100_000] * 4)
+    assert (known, reason) == (pytest.approx(5 / 6), None)
 
 
 def _row(rank: int, **values: Any) -> dict[str, Any]:
@@ -118,7 +145,9 @@ def test_recordings_of_one_rank_are_no_devices_of_their_own() -> None:
 def test_one_rank_without_numbers_leaves_none_for_the_run() -> None:
     unknown = dict.fromkeys(("mfu_least", "mfu_most", "hfu_least", "hfu_most"))
     whole, *_ = flops_uses([_row(0), _row(1, **unknown, reason="unknown peak")])
-    assert whole.words.startswith("MFU and HFU unknown: the peaks of the device are not known: --device NAME")
+    assert whole.words.startswith(
+        "MFU and HFU unknown: the peaks of the device for the types that it computes with are not known: --device NAME"
+    )
 
 
 def test_a_bound_from_below_is_no_number_that_a_use_stays_under() -> None:

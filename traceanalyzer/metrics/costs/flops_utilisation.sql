@@ -14,9 +14,9 @@
 --   hfu_most     DOUBLE   upper bound
 --   known_share  DOUBLE   of the time of GPU operations: that of operations with known FLOPs, or none
 --   reason       VARCHAR  why nothing is known: no products (no matmul, convolution or attention with known shapes), no FLOPs
---                         (XLA wrote none on a TPU), unknown peak, unknown work (less than half of the time of GPU
---                         operations is known), or above peak (more than the device can do: it, its clock or a type is
---                         not what is assumed); NULL: it is known
+--                         (XLA wrote none on a TPU), unknown peak (of the device, or of the types of all products), unknown
+--                         work (less than half of the time of GPU operations is known), or above peak (more than the device
+--                         can do: it, its clock or a type is not what is assumed); NULL: it is known
 WITH placed AS MATERIALIZED (
     SELECT
         ops.trace_id, ops.device, ops.op_id, ops.start_ns, ops.dur_ns,
@@ -31,8 +31,8 @@ calls AS MATERIALIZED (
     SELECT
         floors.trace_id, floors.slice_id, floors.device,
         floors.family IN ('matrix', 'convolution', 'attention') AS has_flops,
-        floors.family = 'paged attention' OR (has_flops AND floors.flops_most IS NULL) AS is_unknown,
-        has_flops AND floors.flops_most > 0 AND floors.peak_tflops IS NULL AS has_no_peak,
+        has_flops AND coalesce(floors.flops_most > 0, FALSE) AND floors.peak_tflops IS NULL AS has_no_peak,
+        floors.family = 'paged attention' OR (has_flops AND floors.flops_most IS NULL) OR has_no_peak AS is_unknown,
         floors.flops_least / nullif(floors.peak_tflops, 0) / 1000 AS hardware_least_ns,
         floors.flops_most / nullif(floors.peak_tflops, 0) / 1000 AS hardware_most_ns,
         floors.model_flops_least / nullif(floors.peak_tflops, 0) / 1000 AS model_least_ns,
@@ -49,7 +49,7 @@ products AS (
         sum(model_least_ns ORDER BY model_least_ns) AS model_least_ns,
         sum(model_most_ns ORDER BY model_most_ns) AS model_most_ns
     FROM calls
-    WHERE has_flops AND NOT is_unknown
+    WHERE has_flops AND (has_no_peak OR NOT is_unknown)
     GROUP BY trace_id, device
 ),
 known AS (
@@ -89,8 +89,8 @@ times AS (
         known.trace_id, known.device,
         windows.end_ns - windows.start_ns AS wall_ns,
         CASE
-            WHEN coalesce(products.hardware_most_ns, 0) = 0 AND products.has_no_peak IS NOT TRUE THEN 'no products'
-            WHEN products.has_no_peak THEN 'unknown peak'
+            WHEN coalesce(products.hardware_most_ns, 0) = 0
+            THEN if(products.has_no_peak, 'unknown peak', 'no products')
             WHEN coalesce(known.known_share, 0) < 0.5 THEN 'unknown work'
             WHEN products.hardware_least_ns > windows.end_ns - windows.start_ns THEN 'above peak'
         END AS reason,
