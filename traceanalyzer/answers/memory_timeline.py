@@ -35,7 +35,11 @@ def memory_file_kind(path: Path) -> Literal["snapshot", "timeline"] | None:
     start = b"".join(head.split())
     if head.startswith(b"\x80") or start.startswith((b'{"segments":', b'{"device_traces":', b'{"allocator_settings":')):
         return "snapshot"
-    return "timeline" if start.startswith(b"[[-1,1,") else None
+    return "timeline" if _FIRST_ROW.match(start) else None
+
+
+# What is older than the recording comes first, at time -1; where there is nothing, what the program allocates first.
+_FIRST_ROW = re.compile(rb"\[\[(-1,1,|\d{1,19},[1-4],-?\d{1,19},\d\][],])")
 
 
 Rows = NDArray[np.int64]

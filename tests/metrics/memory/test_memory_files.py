@@ -17,7 +17,7 @@ import pytest
 from corpus_metrics import EXPECTED
 
 from traceanalyzer.answers.memory_snapshot import read_snapshot, snapshot_totals
-from traceanalyzer.answers.memory_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+from traceanalyzer.answers.memory_timeline import CATEGORIES, memory_file_kind, read_exported_timeline, timeline_totals
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -104,6 +104,14 @@ def test_rows_of_one_time_happen_together(tmp_path: Path) -> None:
     totals = timeline_totals(read_exported_timeline(written(tmp_path, json.dumps(rows).encode())))
     assert (totals.older_bytes, totals.peak_bytes, totals.peak_ns) == (10, 30, 5)
     assert dict(zip(CATEGORIES, totals.at_end, strict=True))["activation"] == 30
+
+
+def test_a_timeline_without_older_memory_is_known_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "inside.raw.json.gz"
+    path.write_bytes(gzip.compress(json.dumps([[5, 2, 30, 3], [6, 4, -30, 3]]).encode()))
+    assert memory_file_kind(path) == "timeline"
+    path.write_bytes(b"[[1, 2, 3], [4, 5, 6]]")
+    assert memory_file_kind(path) is None
 
 
 def test_the_screen_of_a_timeline_lists_what_was_alive_at_the_peak(
