@@ -79,6 +79,12 @@ def test_what_is_wrong_with_a_file_is_told_with_its_field(content: str, words: s
     assert raised.value.where == str(path)
 
 
+def test_a_folder_is_no_file_of_summaries(tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError) as raised:
+        read_summaries(tmp_path)
+    assert raised.value.what == "cannot be read: Is a directory"
+
+
 def test_a_trace_is_no_file_of_summaries(root: Path, tmp_path: Path) -> None:
     assert not is_summary_file(root / "sample_traces" / "healthy")
     assert not is_summary_file(root / "sample_traces" / "healthy" / "rank0.json.gz")

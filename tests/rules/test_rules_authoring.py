@@ -54,6 +54,14 @@ def test_a_new_rule_passes_its_lint_and_fails_its_first_test_with_a_reason(tmp_p
     assert all(result.passed for result in others)
 
 
+def test_a_folder_without_rule_files_is_refused_and_either_suffix_is_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("id: mine\n", encoding="utf-8")
+    with pytest.raises(TraceAnalyzerError, match="holds no rule file"):
+        load_rules([tmp_path])
+    (tmp_path / "mine.txt").rename(tmp_path / "mine.yml")
+    assert rule_files([tmp_path]) == [tmp_path / "mine.yml"]
+
+
 def test_a_new_rule_replaces_no_file_and_has_an_id_that_can_be_typed(tmp_path: Path) -> None:
     new_rule("slow-thing", tmp_path)
     with pytest.raises(TraceAnalyzerError, match="exists already"):

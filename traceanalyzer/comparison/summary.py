@@ -172,7 +172,9 @@ def read_summaries(path: Path) -> list[Summary]:
             raise TraceAnalyzerError(f"is larger than {MAX_FILE_BYTES:,} bytes", path, "is it a trace?")
         # Half a surrogate pair, which not every format can hold, becomes a question mark.
         document = json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path) from error
+    except (ValueError, RecursionError) as error:
         raise TraceAnalyzerError(f"is no file of summaries: {error}", path, hint) from error
     version = document.get("summary_version") if isinstance(document, dict) else None
     if version != SUMMARY_VERSION:

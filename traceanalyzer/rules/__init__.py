@@ -22,7 +22,9 @@ def rule_files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = [file for file in path.rglob("*.yaml") if file.is_file()]
+            found = [file for suffix in ("yaml", "yml") for file in path.rglob(f"*.{suffix}") if file.is_file()]
+            if not found:
+                raise TraceAnalyzerError("holds no rule file", path, "names of rule files end in .yaml or .yml")
             files.extend(sorted(found, key=lambda file: (file.name, file)))
         elif path.is_file():
             files.append(path)

@@ -139,7 +139,9 @@ def read_settings(path: Path) -> Settings:
         settings = reader.settings(tomllib.loads(text), text)
     except RecursionError as error:
         raise TraceAnalyzerError("cannot be read: it nests too deeply", path) from error
-    except (OSError, ValueError) as error:  # of the text, of TOML, or of a number with thousands of digits
+    except OSError as error:
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path) from error
+    except ValueError as error:  # of the text, of TOML, or of a number with thousands of digits
         raise TraceAnalyzerError(f"cannot be read: {error}", path, "it is TOML: https://toml.io") from error
     if reader.mistakes:
         raise TraceAnalyzerError("\n  ".join(reader.mistakes), path, "docs/settings.md shows what may stand there")

@@ -58,7 +58,9 @@ def read_document(path: Path, *, up_to: str | None = None) -> YamlDocument:
             loader.dispose()
     except _LimitReachedError as error:
         return _unreadable(path, error.line, str(error), error.hint)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        return _unreadable(path, 1, f"cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
         return _unreadable(path, 1, f"cannot be read: {error}")
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
