@@ -55,6 +55,32 @@ def test_operations_have_shares_of_the_devices_own_peaks(tmp_path: Path) -> None
     ]
 
 
+def test_a_loop_has_no_operations_beside_those_inside_it(tmp_path: Path) -> None:
+    """
+    while  [-----------------------------]
+    inside [dot     ][dot     ][dot     ]
+    ms     0         1         2          3.1
+
+    XLA's cost analysis gives a loop the operations of one pass through its body (jax 0.10.2: cost_analysis() of a
+    scan over twelve products is one product). xprof's op profile (op_profile_builder.cc) leaves them out where an
+    operation contains others.
+    """
+    plane = PlaneMaker("/device:TPU:0")
+    plane.stats = {"peak_teraflops_per_second": 200.0, "peak_hbm_bw_gigabytes_per_second": 800.0}
+    cost = {"flops": 10**11, "model_flops": 10**11, "bytes_accessed": 10**8}
+    plane.name_stats = {
+        "%while.1": {"hlo_category": Ref("while"), **cost},
+        "%dot.1": {"hlo_category": Ref("convolution"), **cost},
+    }
+    dots: list[Event] = [(at * MS, MS, "%dot.1", {}) for at in range(3)]
+    content = space(plane.line(3, "XLA Ops", [(0, 3 * MS + 100 * US, "%while.1", {}), *dots], 0))
+    query = "SELECT name, sum_ns, flops, model_flops, bytes, flops_share, limited_by, headroom_ns IS NULL FROM hlo_ops"
+    assert rows(content, tmp_path, query) == [
+        ("dot.1", 3_000_000, 3e11, 3e11, 3e8, pytest.approx(0.5), "compute", False),
+        ("while.1", 100_000, None, None, None, None, None, True),
+    ]
+
+
 def test_without_peaks_there_are_rates_and_no_shares(tmp_path: Path) -> None:
     query = "SELECT name, flops_per_s, flops_share, limited_by, headroom_ns FROM hlo_ops WHERE name = 'dot.1'"
     assert rows(tpu(with_peaks=False), tmp_path, query) == [("dot.1", pytest.approx(1e14), None, None, None)]

@@ -2,7 +2,8 @@
 --
 -- Operations and bytes are those that XLA wrote beside the operation; peaks are those that the profile gives for its own
 -- device (TPU). Without these, as on GPUs, rates or shares are NULL. A wait for a copy and a collective have no
--- share of a roof: what they move goes through neither the arithmetic units nor the memory alone.
+-- share of a roof: what they move goes through neither the arithmetic units nor the memory alone. What XLA writes beside a
+-- loop or call is of one pass through what is inside, which has rows of its own: flops, model_flops and bytes are NULL there.
 --
 -- columns: trace, rank, device
 --   name             VARCHAR  operation of the program
@@ -24,6 +25,7 @@ WITH written AS (
     SELECT
         ops.trace_id, ops.device, ops.hlo_op,
         ops.copy_kind IS NOT NULL OR ops.is_comm AS is_wait,
+        ops.self_ns IS NULL AS is_leaf,
         coalesce(ops.self_ns, ops.dur_ns) AS own_ns,
         json_extract_string(args.args, '$.hlo_category') AS category,
         TRY_CAST(json_extract_string(args.args, '$.flops') AS DOUBLE) AS flops,
@@ -49,9 +51,9 @@ summed AS (
         bool_or(is_wait) AS is_wait,
         count(*) AS call_count,
         CAST(sum(own_ns) AS BIGINT) AS sum_ns,
-        sum(flops) AS flops,
-        sum(model_flops) AS model_flops,
-        sum(bytes) AS bytes
+        sum(flops) FILTER (WHERE is_leaf) AS flops,
+        sum(model_flops) FILTER (WHERE is_leaf) AS model_flops,
+        sum(bytes) FILTER (WHERE is_leaf) AS bytes
     FROM written
     GROUP BY trace_id, device, hlo_op, category
 ),
