@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from traceanalyzer.attribution.columns import HOST_CODE, NO_ROW, SYNC_CODE, Codes, Flags, Ints, rows_of_each
 from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
-from traceanalyzer.attribution.records.host_slices import HostSlices, RecordedWaits, RowsById
+from traceanalyzer.attribution.records.host_slices import HostSlices
 
 # At most this is the cost of a call that has nothing to wait for.
 API_MIN_NS = 8_000
@@ -302,21 +302,32 @@ def _streams_waited_for(slices: HostSlices, calls: BlockingCalls, devices: list[
     start, end, stream_of = calls.start[long], calls.end[long], calls.stream[long]
     done, launched = (np.zeros(len(long), np.int64) for _ in range(2))
     other_is_done = np.zeros(len(long), np.bool_)
-    for ops in devices:
-        for stream in np.unique(ops.stream).tolist() if len(long) and len(stream_waits) else ():
-            on_stream, of_stream = ops.stream == stream, stream_of == stream
-            ends = np.concatenate([[0], np.maximum.accumulate(ops.end[on_stream])])
-            launches = np.concatenate([[NO_ROW], np.sort(ops.launch_start[on_stream])])
-            begun = ends[np.searchsorted(ops.start[on_stream], end)]
-            done = np.where(of_stream, np.maximum(done, begun), done)
-            before = launches[np.searchsorted(launches, start) - 1]
-            launched = np.where(of_stream, np.maximum(launched, before), launched)
-            last = ends[np.searchsorted(ends, end + CLOCK_ERROR_NS, side="right") - 1]
-            other_is_done |= ~of_stream & (end - last <= RETURN_MAX_NS)
+    calls_of_stream = dict(rows_of_each(stream_of)) if len(stream_waits) else {}
+    for ops in devices if calls_of_stream else ():
+        reached, of_own = [np.zeros(0, np.int64)], np.zeros(len(long), np.int64)
+        for number, on_stream in rows_of_each(ops.stream):
+            ends = np.maximum.accumulate(ops.end[on_stream])
+            reached.append(ends)
+            own = calls_of_stream.get(number)
+            if own is None:
+                continue
+            begun = np.append(0, ends)[np.searchsorted(ops.start[on_stream], end[own])]
+            done[own] = np.maximum(done[own], begun)
+            launches = np.sort(ops.launch_start[on_stream])
+            before = np.append(NO_ROW, launches)[np.searchsorted(launches, start[own])]
+            launched[own] = np.maximum(launched[own], before)
+            of_own[own] = _count_between(ends, end[own] - RETURN_MAX_NS, end[own] + CLOCK_ERROR_NS)
+        of_all = _count_between(np.sort(np.concatenate(reached)), end - RETURN_MAX_NS, end + CLOCK_ERROR_NS)
+        other_is_done |= of_all > of_own
     made_to_wait = np.searchsorted(stream_waits, start) > np.searchsorted(stream_waits, launched)
     stream = calls.stream.copy()
     stream[long[made_to_wait & other_is_done & (end - done > UNKNOWN_WAIT_NS)]] = NO_ROW
     return stream
+
+
+def _count_between(times: Ints, first: Ints, last: Ints) -> Ints:
+    counts: Ints = np.searchsorted(times, last, side="right") - np.searchsorted(times, first)
+    return counts
 
 
 def _with_their_copies(calls: BlockingCalls) -> Codes:
@@ -331,64 +342,3 @@ def _with_their_copies(calls: BlockingCalls) -> Codes:
         (cause[:-1] == _MEMCPY_BLOCK) & (thread[1:] == thread[:-1]) & (start[1:] - end[:-1] <= BLOCKING_COPY_MIN_NS)
     )
     return np.where(follows & is_short & (cause == SYNC_CODE), _MEMCPY_BLOCK, cause).astype(np.int8)
-
-
-def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> Ints:
-    """Return the op of a device that each call waited for last; NO_ROW: none.
-
-    The streams that a call waits for are empty when it returns, so this is the op on them that ended last. A call that
-    waits for an event may return while its stream still has work; then it is the last op that had ended. A call that
-    waits for a stream also waits for everything that the stream itself had to wait for. A long wait that nothing
-    explains was for the op that ended just after it.
-    """
-    long = ~calls.of_event & (calls.end - calls.start > UNKNOWN_WAIT_NS)
-    target = _waited_until(calls, ops, waits, calls.end + CLOCK_ERROR_NS)
-    open_ones = (target == NO_ROW) & long
-    if open_ones.any():
-        target = np.where(open_ones, _waited_until(calls, ops, waits, calls.end + RETURN_MAX_NS), target)
-    own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
-    copies = np.flatnonzero(calls.copy_op != NO_ROW)
-    target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
-    return target
-
-
-def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, end: Ints) -> Ints:
-    """Return the op that each call waited for last, of those that ended up to an instant; NO_ROW: none."""
-    target = np.full(calls.count, NO_ROW)
-    target_end = np.full(calls.count, np.iinfo(np.int64).min)
-    linked = ops.linked
-    for stream, rows in rows_of_each(ops.stream):
-        on_stream = rows[linked[rows]]
-        on_stream = on_stream[np.argsort(ops.launch_start[on_stream], kind="stable")]
-        before = np.searchsorted(ops.launch_start[on_stream], calls.until, side="left")
-        ends = ops.end[on_stream]
-        if not len(on_stream):
-            continue
-        # Of the ops of the stream launched before the call, the op that ends last.
-        running = np.maximum.accumulate(ends)
-        before = np.where(calls.of_event, np.minimum(before, np.searchsorted(running, end, side="right")), before)
-        holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0))
-        last = holder[np.maximum(before - 1, 0)]
-        requested = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
-        later = requested & (ends[last] > target_end) & (ends[last] <= end)
-        target = np.where(later, on_stream[last], target)
-        target_end = np.where(later, ends[last], target_end)
-    for at in np.flatnonzero(calls.stream != NO_ROW).tolist():
-        for op in waits.waits_for(int(calls.stream[at]), int(calls.until[at])).values():
-            if target_end[at] < ops.end[op] <= end[at]:
-                target[at], target_end[at] = op, ops.end[op]
-    return target
-
-
-def device_waits_of(calls: BlockingCalls, ops: DeviceOps, target: Ints, stream_before: Ints) -> Ints:
-    """Return how long each call waited for work that the device already had; 0: it waited for nothing.
-
-    Freeing memory counts as a cost of its own and not as a wait, however long it takes.
-    """
-    # A copy waits for the op before it in its stream; its own time is no wait.
-    own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
-    awaited = np.where(own_copy, stream_before[target], target)
-    busy_until = np.where(awaited == NO_ROW, calls.start, ops.end[awaited])
-    waited = calls.release - calls.start - calls.least
-    real = (busy_until > calls.start + CLOCK_ERROR_NS) & ~calls.frees
-    return np.where(real, np.maximum(0, waited), 0)

@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from traceanalyzer.attribution.columns import CODE, MESSAGE, NO_ROW, TRANSFER, Flags, Ints
-from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, BlockingCalls, waited_ops
+from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, BlockingCalls
+from traceanalyzer.attribution.host.waited_ops import waited_ops
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.records.host_slices import load_recorded_waits
 

@@ -27,9 +27,10 @@ from traceanalyzer.attribution.columns import (
     Flags,
     Ints,
 )
-from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, device_waits_of
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.host.queues import cut, hand_over
+from traceanalyzer.attribution.host.waited_ops import device_waits_of
 from traceanalyzer.attribution.ledger.dependencies import Dependencies
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 
