@@ -29,6 +29,7 @@ from nsys_export import (
     write_sqlite,
 )
 
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import nesting
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
@@ -277,6 +278,20 @@ def test_columns_that_users_add_are_passed_over(tmp_path: Path) -> None:
     ]
     found = ingest(tmp_path, launched(2), recipes)
     assert found.column("gpu_ops", "name") == ["gemm_kernel", "gemm_kernel"]
+
+
+def test_views_in_the_place_of_tables_are_refused_and_a_users_own_are_passed_over(tmp_path: Path) -> None:
+    own = [f"CREATE VIEW slowest AS SELECT * FROM {KERNEL}", f"CREATE VIEW {KERNEL}_V2 AS SELECT 1 AS x"]
+    assert len(ingest(tmp_path, launched(2), own).rows("gpu_ops")) == 2
+    (tmp_path / "report.sqlite").unlink()
+    for_tables = []
+    for table in (KERNEL, RUNTIME):
+        for_tables += [
+            f"ALTER TABLE {table} RENAME TO raw_{table}",
+            f"CREATE VIEW {table} AS SELECT * FROM raw_{table}",
+        ]
+    with pytest.raises(TraceAnalyzerError, match=f"only tables are read: {KERNEL} and 1 more"):
+        ingest(tmp_path, launched(2), for_tables)
 
 
 def test_tables_with_a_version_in_their_name_are_read(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ _EXPORT_AGAIN = "export the report again: nsys export --type sqlite report.nsys-
 
 # Virtual tables have no page: what they give is computed, and need not end.
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+_VIEWS = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
 
 
 class RowSource(Protocol):
@@ -63,8 +64,22 @@ class ExportSource(RowSource, Protocol):
 
 
 def open_source(path: Path) -> ExportSource:
-    """Open an SQLite export or a folder of Parquet files; raises TraceAnalyzerError where it is neither."""
-    return ParquetSource(path) if path.is_dir() else SqliteSource(path)
+    """Open an SQLite export or a folder of Parquet files; raises TraceAnalyzerError where it is neither.
+
+    Also where views stand for tables: without them, work would seem to be missing that the file shows.
+    """
+    if path.is_dir():
+        return ParquetSource(path)
+    source = SqliteSource(path)
+    views = source.views_for_tables()
+    if views:
+        source.close()
+        names = views[0] if len(views) == 1 else f"{views[0]} and {len(views) - 1} more"
+        what = f"views stand for tables of Nsight Systems, and only tables are read: {names}"
+        raise TraceAnalyzerError(
+            what, path, f"{_EXPORT_AGAIN}; or make tables of them: CREATE TABLE … AS SELECT * FROM the view"
+        )
+    return source
 
 
 class SqliteSource:
@@ -109,6 +124,11 @@ class SqliteSource:
             rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (text,)).fetchall()
             tables[text] = [column.decode("utf-8", "replace") for (column,) in rows]
         return tables
+
+    def views_for_tables(self) -> list[str]:
+        """Return the views that have the name of a table which would be read, and which is not there."""
+        names = [name.decode("utf-8", "replace") for (name,) in self._connection.execute(_VIEWS)]
+        return [name for name in names if not lay_out({name: []}, {}).keys() <= self.layouts.keys()]
 
     def _count(self, table: str) -> int:
         """Return the number of rows; of a damaged table as many as can be reached."""
