@@ -392,6 +392,24 @@ def test_records_that_a_file_holds_twice_count_once(is_whole: bool) -> None:
         assert found[table] == once[table]
 
 
+def test_python_frames_with_numbers_of_their_own_are_no_record_twice() -> None:
+    """In times that are rounded to microseconds, a short function that is called twice looks alike."""
+    frame = {
+        "ph": "X",
+        "cat": "python_function",
+        "name": "<built-in function len>",
+        "pid": 1,
+        "tid": 1,
+        "ts": 5,
+        "dur": 0,
+    }
+    frames = [frame | {"args": {"Python id": number, "Python parent id": None}} for number in (1, 2)]
+    work = next(row for row in recording() if row["cat"] == "kernel")
+    found, without = tables([*recording(), *frames, work]), tables(recording())
+    assert found.defects == {"repeated-record": 1}
+    assert len(found["host_slices"]) == len(without["host_slices"]) + 2
+
+
 def test_equal_slices_of_the_host_are_kept_beside_sound_work() -> None:
     calls = [{"ph": "X", "cat": "cpu_op", "name": "aten::to", "pid": 1, "tid": 1, "ts": 5, "dur": 2}] * 2
     found, without = tables([*recording(), *calls]), tables(recording())

@@ -61,7 +61,7 @@ SELECT count(*) FROM device_work WHERE call_id IS NOT NULL AND coalesce(call_sta
 # What records of one event have alike, with the id if they have one; shorter work may look so where times are rounded.
 _RECORD = {
     "gpu": "track_pid, device, stream, start_ns, dur_ns, name",
-    "host": "pid, tid, start_ns, dur_ns, category, name, external_id",
+    "host": "pid, tid, start_ns, dur_ns, category, name, external_id, frame_id",
 }
 _ANY_REPEATED = """
 SELECT count(*) FILTER (has_id) > count(DISTINCT record) FILTER (has_id)
