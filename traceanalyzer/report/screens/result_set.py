@@ -19,7 +19,7 @@ BATCH_ROWS = 10_000
 TERMINAL_ROWS = 100
 
 
-class Rows(Protocol):
+class ResultSet(Protocol):
     """The rows of a query that DuckDB runs, with or without a limit."""
 
     @property
@@ -30,7 +30,7 @@ class Rows(Protocol):
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
-def write_table(result: Rows, stream: TextIO, *, width: int | None) -> None:
+def write_table(result: ResultSet, stream: TextIO, *, width: int | None) -> None:
     """Write an aligned table; a `width` cuts cells to it and rows to the first hundred, and says so."""
     from traceanalyzer.report.renderers.page import aligned
 
@@ -52,7 +52,7 @@ def write_table(result: Rows, stream: TextIO, *, width: int | None) -> None:
         stream.write("(no rows)\n")
 
 
-def write_csv(result: Rows, stream: TextIO) -> None:
+def write_csv(result: ResultSet, stream: TextIO) -> None:
     """Write a header and rows; NULL is an empty field. On a terminal, characters that steer it are escapes."""
     shown = _visible_cell if stream.isatty() else _masked_cell
     written = CsvRows(stream)
@@ -62,7 +62,7 @@ def write_csv(result: Rows, stream: TextIO) -> None:
             written.add(as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row)
 
 
-def write_json(result: Rows, stream: TextIO) -> None:
+def write_json(result: ResultSet, stream: TextIO) -> None:
     """Write a JSON array with one object a row; NULL and what is no number are null."""
     columns = column_names(result)
     separator = "["
@@ -93,12 +93,12 @@ def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: 
             writer.write_batch(batch)
 
 
-def column_names(result: Rows) -> list[str]:
+def column_names(result: ResultSet) -> list[str]:
     """Return the names of a result's columns; empty where a statement has none."""
     return [column[0] for column in result.description or ()]
 
 
-def _batches(result: Rows) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(result: ResultSet) -> Iterator[list[tuple[Any, ...]]]:
     while rows := result.fetchmany(BATCH_ROWS):
         yield rows
 
