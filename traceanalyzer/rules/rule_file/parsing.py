@@ -59,7 +59,7 @@ KEYS = {part: (*required, *_OPTIONAL.get(part, ())) for part, required in REQUIR
 DEFAULT_SELECT = "SELECT * FROM bound"
 # What a rule's other SQL calls the rows of these keys.
 SELECTED = {"ops": "selected_ops", "rows": "selected_rows"}
-_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity", "clear_without")
+_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity")
 
 
 def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[model.Rule | None, list[model.Mistake]]:
