@@ -47,13 +47,13 @@ SELECT
 # Kernels of optimizers and of gradients, where the host's part was not recorded or names none of them. Gradients of
 # inputs are left out: a transposed convolution runs their kernels in the forward pass.
 _TRAINING_KERNELS_QUERY = r"""
-SELECT COUNT(*) > 0
-FROM (SELECT DISTINCT name FROM canonical.gpu_ops WHERE trace_id = $trace_id AND kind = 'kernel')
-WHERE REGEXP_MATCHES(
+SELECT COALESCE(BOOL_OR(REGEXP_MATCHES(
     name,
     '(?i)multi_tensor_apply_kernel.*(Adam|SGD|Lamb|FusedOptimizer)|adam_cuda_kernel|\bkOptimizer|wgrad'
     || '|_bprop_|flash_bwd|fmha_(cutlassB|bwd)|GammaBetaBackward|layer_?norm_grad|softmax_warp_backward|bn_bw_'
-)
+)), FALSE)
+-- As a condition, it would be asked for each kernel, ahead of DISTINCT.
+FROM (SELECT DISTINCT name FROM canonical.gpu_ops WHERE trace_id = $trace_id AND kind = 'kernel')
 """
 
 

@@ -39,22 +39,40 @@ compared AS (
     WHERE kernels.fits
     GROUP BY kernels.trace_id, kernels.device, kernels.name, kernels.threads
 ),
-timed AS (
-    SELECT
-        *,
-        quantile_disc(dur_ns, 0.5) OVER (PARTITION BY trace_id, device, name, blocks) AS usual_ns,
-        dur_ns >= 16 * greatest(usual_ns, 1) AS is_long
+usual AS (
+    SELECT trace_id, device, name, blocks, quantile_disc(dur_ns, 0.5) AS usual_ns
     FROM kernels
+    GROUP BY trace_id, device, name, blocks
+),
+timed AS (
+    SELECT kernels.*, usual.usual_ns, kernels.dur_ns >= 16 * greatest(usual.usual_ns, 1) AS is_long
+    FROM kernels
+    JOIN usual
+      ON usual.trace_id = kernels.trace_id
+     AND usual.device = kernels.device
+     AND usual.name IS NOT DISTINCT FROM kernels.name
+     AND usual.blocks IS NOT DISTINCT FROM kernels.blocks
+),
+long_launches AS (
+    SELECT trace_id, device, name, blocks, count(*) = 1 OR max(dur_ns) >= 4 * min(dur_ns) AS are_unlike
+    FROM timed
+    WHERE is_long
+    GROUP BY trace_id, device, name, blocks
 )
 SELECT
     traces.trace, traces.rank, timed.device, timed.trace_id, timed.op_id, timed.usual_ns,
-    timed.is_long AND (count(*) OVER alike = 1 OR max(timed.dur_ns) OVER alike >= 4 * min(timed.dur_ns) OVER alike) AS was_held_up,
+    timed.is_long AND long.are_unlike AS was_held_up,
     coalesce(compared.takes_any_grid, FALSE) AS takes_any_grid
 FROM timed
 JOIN traces USING (trace_id)
+LEFT JOIN long_launches AS long
+       ON timed.is_long
+      AND long.trace_id = timed.trace_id
+      AND long.device = timed.device
+      AND long.name IS NOT DISTINCT FROM timed.name
+      AND long.blocks IS NOT DISTINCT FROM timed.blocks
 LEFT JOIN compared
        ON compared.trace_id = timed.trace_id
       AND compared.device = timed.device
       AND compared.name = timed.name
       AND compared.threads = timed.threads
-WINDOW alike AS (PARTITION BY timed.trace_id, timed.device, timed.name, timed.blocks, timed.is_long)
