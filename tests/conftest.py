@@ -69,7 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     tier, (shard, shards) = config.getoption("--tier"), tiers.shard(config.getoption("--shard"))
     of_commit = tiers.share_of_commit(ROOT) if tier == "check" else 0
-    chosen = [item for item in items if _in_tier(item, tier, of_commit) and tiers.share(_counted_as(item), shards) == shard]
+    chosen = [
+        item for item in items if _in_tier(item, tier, of_commit) and tiers.share(_counted_as(item), shards) == shard
+    ]
     if not corpus_path().is_dir():
         needing = [item for item in chosen if "corpus" in getattr(item, "fixturenames", ())]
         config.stash[NEED_CORPUS] = len(needing)
