@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-import _duckdb
 import pytest
 
 import traceanalyzer
@@ -22,9 +20,6 @@ from pathlib import Path
 from traceanalyzer.process import keep_little_memory
 keep_little_memory(int(sys.argv[1]))
 import duckdb
-if "kept" in sys.argv:
-    from traceanalyzer.query.canonical import keep_memory_from_now
-    keep_memory_from_now()
 texts = "SELECT range::VARCHAR || repeat('x', 200) AS text FROM range(400000)"
 with duckdb.connect() as con:
     con.execute("SET enable_progress_bar = false")
@@ -44,19 +39,6 @@ def test_duckdb_keeps_no_memory_of_a_query_that_is_done_where_a_run_is_large() -
         for size in ("1000000", "100000000")
     ]
     assert held_mb[1] < held_mb[0] / 2
-
-
-@pytest.mark.check
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what a process holds")
-def test_duckdb_keeps_its_memory_between_the_queries_of_rules() -> None:
-    """Only where the library is built with the allocator that says how long it keeps what is free."""
-    if not hasattr(ctypes.CDLL(_duckdb.__file__), "duckdb_je_mallctl"):
-        pytest.skip("this build has another allocator")
-    given_back, kept = (
-        int(subprocess.run([sys.executable, "-c", _SORTS, *words], capture_output=True, text=True, check=True).stdout)
-        for words in (["100000000"], ["100000000", "kept"])
-    )
-    assert kept > given_back + 50
 
 
 @pytest.mark.check

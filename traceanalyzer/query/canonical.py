@@ -6,13 +6,11 @@ takes longer than their rows do.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import _duckdb
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -120,27 +118,6 @@ def new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
     # Every view and every query reads the footers of the same files.
     connection.execute("SET parquet_metadata_cache = true")
     return connection
-
-
-# Longer than any query takes.
-_KEPT_MS = 60_000
-
-
-def keep_memory_from_now() -> None:
-    """Have DuckDB keep what it frees for its next query: getting it anew costs a large run a twentieth of its rules."""
-    if "DUCKDB_JE_MALLOC_CONF" not in os.environ:
-        return
-    import ctypes
-
-    with suppress(OSError, AttributeError):  # builds for other systems have other allocators
-        mallctl = ctypes.CDLL(_duckdb.__file__).duckdb_je_mallctl
-        arenas, kept_ms = ctypes.c_uint(), ctypes.c_ssize_t(_KEPT_MS)
-        size = ctypes.c_size_t(ctypes.sizeof(arenas))
-        mallctl(b"arenas.narenas", ctypes.byref(arenas), ctypes.byref(size), None, ctypes.c_size_t(0))
-        size = ctypes.c_size_t(ctypes.sizeof(kept_ms))
-        those_there = (f"arena.{number}" for number in range(arenas.value))
-        for arena in ("arenas", *those_there):  # the first stands for those to come
-            mallctl(f"{arena}.dirty_decay_ms".encode(), None, None, ctypes.byref(kept_ms), size)
 
 
 def _define(

@@ -26,7 +26,6 @@ from traceanalyzer.query.canonical import (
     in_schema,
     insert,
     is_small,
-    keep_memory_from_now,
     those,
 )
 from traceanalyzer.query.empty import (
@@ -124,7 +123,6 @@ def connect(
         copied = True
     else:
         give_memory_back()
-        keep_memory_from_now()
         is_read_once = needed is None or database is not None
         most_copied_rows = 0 if is_read_once else min(_MOST_ROWS_A_FILE * len(traces), _MOST_COPIED_ROWS)
         _define_views(connection, traces, derived, needed, ncu_tables, captures, most_copied_rows)
