@@ -410,6 +410,18 @@ def test_python_frames_with_numbers_of_their_own_are_no_record_twice() -> None:
     assert len(found["host_slices"]) == len(without["host_slices"]) + 2
 
 
+def test_calls_of_operators_that_a_file_without_work_holds_twice_count_once() -> None:
+    own = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "dur": 2}
+    calls = [{**own, "name": "aten::to", "ts": 5 * at, "args": {"External id": at + 1}} for at in range(8)]
+    frames = [{**own, "cat": "python_function", "name": "f", "ts": 5 * at} for at in range(8)]
+    once, found = tables([*calls, *frames]), tables([*calls, *frames, *calls, *frames])
+    assert found.defects == {"repeated-record": 16}
+    assert found["host_slices"] == once["host_slices"]
+    # One call in another of the same times is another one.
+    inner = [{**call, "args": {"External id": 9 + at}} for at, call in enumerate(calls)]
+    assert len(tables([*calls, *inner])["host_slices"]) == 16
+
+
 def test_equal_slices_of_the_host_are_kept_beside_sound_work() -> None:
     calls = [{"ph": "X", "cat": "cpu_op", "name": "aten::to", "pid": 1, "tid": 1, "ts": 5, "dur": 2}] * 2
     found, without = tables([*recording(), *calls]), tables(recording())

@@ -259,6 +259,8 @@ class Assembler:
         changed |= leave_out_far_events(self._database, self._rows, self._stage, self._losses)
         if self._has("gpu_sorted"):
             changed |= self._check_devices(in_order=in_order)
+        else:
+            changed |= leave_out_repeated_records(self._database, self._stage, self._losses, has_work=False)
         return leave_out_far_marks(self._database, self._rows, self._stage, self._losses, changed=changed) or changed
 
     def _check_devices(self, *, in_order: bool) -> bool:
@@ -266,7 +268,7 @@ class Assembler:
         self._all_in_order = in_order or devices_run_in_order(self._parts.document.metadata)
         self._read_devices()
         named = name_nameless_work(self._database, self._stage, self._losses)
-        repeated = leave_out_repeated_records(self._database, self._stage, self._losses)
+        repeated = leave_out_repeated_records(self._database, self._stage, self._losses, has_work=True)
         if named or repeated:
             self._read_devices()
         corrected = check_times_of_devices(self._database, self._stage, self._losses)

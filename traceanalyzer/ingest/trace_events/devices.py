@@ -75,32 +75,10 @@ SELECT count(*) > count(DISTINCT hash(pid, tid, start_ns, dur_ns, name, correlat
 WHERE category IN ('runtime', 'driver') AND correlation > 0 AND EXISTS (FROM read_parquet($gpu) WHERE stream IS NULL)
 """
 
-# Steps of a thread follow each other. One that had not ended when the one of the next number began ends there; the
-# last, if it lasts a hundred times as long as most, with the last that its thread did.
-_OVERLONG_STEPS = """
-WITH steps AS (
-    SELECT
-        event_id, name, pid, tid, start_ns, dur_ns,
-        TRY_CAST(split_part(name, '#', 2) AS BIGINT) AS number,
-        if(lead(number) OVER in_order = number + 1, lead(start_ns) OVER in_order, NULL) AS next_ns,
-        lead(name) OVER in_order IS NULL AS is_last,
-        count(*) OVER of_thread AS step_count,
-        median(dur_ns) OVER of_thread AS usual_ns
-    FROM read_parquet($files)
-    WHERE category IN ('annotation', 'cpu_op') AND starts_with(name, 'ProfilerStep#')
-    WINDOW of_thread AS (PARTITION BY pid, tid), in_order AS (of_thread ORDER BY start_ns, event_id)
-),
-overlong AS (
-    FROM steps
-    WHERE dur_ns > next_ns - start_ns + 50000 OR (is_last AND step_count >= 3 AND dur_ns > 100 * usual_ns)
-)
-SELECT event_id, name, dur_ns, coalesce(next_ns, (
-    SELECT max(start_ns + dur_ns) FROM read_parquet($files) AS other
-    WHERE other.pid = overlong.pid AND other.tid = overlong.tid
-        AND other.event_id NOT IN (SELECT event_id FROM overlong)
-)) - start_ns AS true_ns
-FROM overlong
-ORDER BY event_id
+# No two calls of operators have one id.
+_ANY_REPEATED_OPERATOR = """
+SELECT count(*) > 1.1 * count(DISTINCT hash(pid, tid, start_ns, dur_ns, name, external_id)) FROM read_parquet($host)
+WHERE category = 'cpu_op' AND external_id > 0
 """
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -161,7 +139,8 @@ def leave_out_lost_devices(database: duckdb.DuckDBPyConnection, stage: Path, los
 def end_overlong_steps(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
     """Rewrite the slices of a trace with ends of steps whose durations are damaged; return whether there were any."""
     files = _files(stage, "host")
-    found = database.execute(_OVERLONG_STEPS, {"files": [str(path) for path in files]}).fetchall() if files else []
+    values = {"files": [str(path) for path in files]}
+    found = database.execute(sql("overlong_steps"), values).fetchall() if files else []
     if not found:
         return False
     _, name, recorded_ns, _ = max(found, key=lambda row: row[2])
@@ -176,14 +155,19 @@ def end_overlong_steps(database: duckdb.DuckDBPyConnection, stage: Path, losses:
     return True
 
 
-def leave_out_repeated_records(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+def leave_out_repeated_records(
+    database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses, *, has_work: bool
+) -> bool:
     """Rewrite a trace without the records that its file holds twice; return whether there were any.
 
-    A stream runs no launch twice at one time. Equal slices of the host may be real: beside such work they are not.
-    The table `device_work` is there.
+    A stream runs no launch twice at one time. Equal slices of the host may be real: beside such work, or such
+    operators, they are not. Where the trace `has_work`, the table `device_work` is there.
     """
     paths = {part: [str(path) for path in _files(stage, part)] for part in _RECORD}
-    queries = [(_ANY_REPEATED, {}), *([(_ANY_REPEATED_CALL, paths)] if all(paths.values()) else [])]
+    queries: list[tuple[str, dict[str, list[str]]]] = [(_ANY_REPEATED, {})] if has_work else []
+    if paths["host"]:
+        of_host = {"host": paths["host"]}
+        queries.append((_ANY_REPEATED_CALL, paths) if has_work else (_ANY_REPEATED_OPERATOR, of_host))
     if not any(database.execute(query, values).fetchall()[0][0] for query, values in queries):
         return False
     for part, of_one in _RECORD.items():
