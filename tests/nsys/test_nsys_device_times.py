@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nsys_export import KERNEL, RUNTIME, STRINGS, Rows, call, ingest, kernel
+from nsys_export import EVENT, KERNEL, RUNTIME, STRINGS, SYNC, Rows, call, global_pid, ingest, kernel
 
 COUNT = 12
 US = 1_000
@@ -39,6 +39,55 @@ def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Pat
     assert read.defects() == {"clock-shifted": 1}
     starts = [row["start_ns"] - read.rows("traces")[0]["first_ns"] for row in read.rows("gpu_ops")]
     assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
+
+
+def waiting_for_an_event(shift: int, *, recorded_on: int, flag: int, api: str = "") -> dict[str, Rows]:
+    """Return a program that keeps stream 13 busy and waits for an event once, when all is launched."""
+    kernels, calls = [], []
+    for at in range(COUNT):
+        start = 100 * US + 6 * US * at
+        kernels.append(
+            kernel(2_000 * US * at + 200 * US + shift, 2_000 * US * (at + 1) + 200 * US + shift, at + 1, streamId=13)
+        )
+        calls.append(call(start, start + 5 * US, at + 1))
+    end = 2_000 * US * COUNT + 210 * US
+    calls.append(call(180 * US, 185 * US, 50, "cudaEventRecord_v3020"))
+    calls.append(call(190 * US, end, 51, "cudaEventSynchronize_v3020"))
+    here = {"globalPid": global_pid(10), "deviceId": 0, "contextId": 1}
+    event = {"eventId": 2, "eventSyncId": 2}
+    return {
+        "StringIds": [row | {"value": row["value"].replace("Record_v3020", f"Record{api}_v3020")} for row in STRINGS],
+        KERNEL: kernels,
+        RUNTIME: calls,
+        EVENT: [{**here, **event, "streamId": recorded_on, "correlationId": 50}],
+        SYNC: [
+            {**here, **event, "start": 190 * US, "end": end, "streamId": 2**32 - 1, "correlationId": 51, "syncType": 1}
+        ],
+        "TARGET_INFO_CUDA_STREAM": [
+            {"processId": 10, "contextId": 1, "streamId": stream, "flag": of} for stream, of in ((7, 3), (13, flag))
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("shift", "recorded_on", "flag", "api", "expected"),
+    [
+        (0, 13, 2, "", {}),
+        (25_000 * US, 13, 2, "", {"clock-shifted": 1}),
+        (25_000 * US, 7, 1, "", {"clock-shifted": 1}),  # the null stream waits for other streams
+        (0, 7, 1, "", {}),
+        (25_000 * US, 7, 2, "", {}),  # not for those that do not block
+        (25_000 * US, 7, 1, "_ptsz", {}),  # nor where each thread has its own
+    ],
+)
+def test_a_clock_ahead_is_seen_by_a_wait_for_an_event(
+    shift: int, recorded_on: int, flag: int, api: str, expected: dict[str, int], tmp_path: Path
+) -> None:
+    read = ingest(tmp_path, waiting_for_an_event(shift, recorded_on=recorded_on, flag=flag, api=api))
+    assert read.defects() == expected
+    starts = read.column("gpu_ops", "start_ns")
+    moved = min(starts) - min(read.column("host_slices", "start_ns")) - 100 * US
+    assert abs(moved - (0 if expected else shift)) <= 20 * US
 
 
 @pytest.mark.sampled

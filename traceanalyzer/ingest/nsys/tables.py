@@ -123,6 +123,7 @@ TABLES = (
     table_of("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
     table_of("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
     table_of("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
+    table_of("cuda_stream", "TARGET_INFO_CUDA_STREAM", "processId contextId streamId flag"),
     table_of("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
     table_of("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
     table_of("osrt", "OSRT_API", "start! end! eventClass globalTid nameId returnValue nestingLevel"),
