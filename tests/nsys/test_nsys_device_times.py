@@ -56,7 +56,7 @@ def waiting_for_an_event(shift: int, *, recorded_on: int, flag: int, api: str = 
     here = {"globalPid": global_pid(10), "deviceId": 0, "contextId": 1}
     event = {"eventId": 2, "eventSyncId": 2}
     return {
-        "StringIds": [row | {"value": row["value"].replace("Record_v3020", f"Record{api}_v3020")} for row in STRINGS],
+        "StringIds": [{**row, "value": row["value"].replace("Record_v3020", f"Record{api}_v3020")} for row in STRINGS],
         KERNEL: kernels,
         RUNTIME: calls,
         EVENT: [{**here, **event, "streamId": recorded_on, "correlationId": 50}],

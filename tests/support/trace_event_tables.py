@@ -43,7 +43,7 @@ def read(content: bytes | str, *, chunk_bytes: int = 2**20, jobs: int = 1, name:
         out = Path(folder) / "out"
         out.mkdir()
         TraceEventIngester(chunk_bytes).ingest(path, out, IngestOptions(jobs=jobs))
-        tables = {}
+        tables: dict[str, list[dict[str, Any]]] = {}
         with duckdb.connect() as connection:
             for table in trace_tables():
                 files = [str(file) for file in sorted((out / "0").glob(f"{table}*.parquet"))]
