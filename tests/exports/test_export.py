@@ -83,6 +83,15 @@ def test_a_name_that_no_metric_has_is_told(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_metric_in_the_place_of_the_folder_is_told(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["metrics", "export", str(root / SAMPLE), "steps"]) == 2
+    assert "metrics export RUN FOLDER steps" in capsys.readouterr().err
+    assert not (tmp_path / "steps").exists()
+
+
 @pytest.mark.check
 def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_left(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")

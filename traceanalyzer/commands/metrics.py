@@ -69,6 +69,9 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
     for name in metric:
         if name not in known:
             raise _not_exported(name, known)
+    if not metric and str(folder) in known and not folder.exists():
+        hint = f"traceanalyzer metrics export RUN FOLDER {folder}; or make a folder of this name first"
+        raise TraceAnalyzerError("is a metric, and no folder is named to write it into", str(folder), hint)
     for name in metric or known:
         check_target(folder / f"{name}.{layout}")
     with opened(options, attribution=False) as (run, activity):
