@@ -34,11 +34,10 @@ EXPORT = CORPUS / "nsys/h100x2_training_2026.2.sqlite"
 _EXPORT_TIMES_A_GIGABYTE = 413
 _RANKS, _TINY_FILES = 128, 2000
 _COMMAND = """
-import shutil, sys
+import sys
 build, store = sys.argv[1:3]
 sys.path.insert(0, build)
 from traceanalyzer.__main__ import start
-shutil.rmtree(store, ignore_errors=True)
 sys.argv[1:] = [*sys.argv[3:], "--store", store]
 start()
 """
@@ -85,7 +84,9 @@ def main() -> None:
             costs: dict[str, list[Cost]] = {commit: [] for commit in builds}
             for _ in range(options.runs):
                 for commit, build in builds.items():
-                    command = python(_COMMAND, build, folder / "store", case.words[0], case.source, *case.words[1:])
+                    # Stores stay until the end: ext4 passes over the places of files that were removed a moment ago.
+                    store = tempfile.mkdtemp(dir=folder)
+                    command = python(_COMMAND, build, store, case.words[0], case.source, *case.words[1:])
                     costs[commit].append(run(command))
             base, head = (min(runs, key=lambda cost: cost.cpu_s) for runs in costs.values())
             print(

@@ -175,8 +175,9 @@ class TraceSink:
 
     def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
-        if rows.num_rows:
-            self._with_rows.add(table)
+        if not rows.num_rows:
+            return
+        self._with_rows.add(table)
         given = rows.schema
         schema: Any = (
             self._writers[table].schema if table in self._writers else _coded_schema(self.schema(table), given)
