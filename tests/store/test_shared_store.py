@@ -217,7 +217,7 @@ def test_damaged_objects_are_not_believed_and_replaced(
         put_objects({key: bytes(len(data))})
     key, data = one("traces/rank1", "/flows.parquet")
     put_objects({key: data[:-1]})
-    remove_objects(bucket_server, [one("traces/rank2", "/syncs.parquet")[0]])
+    remove_objects(bucket_server, [one("traces/rank2", "/threads.parquet")[0]])
     machine("there")
     assert diagnosed() == expected_diagnosis
     machine("elsewhere")
