@@ -200,6 +200,7 @@ def test_a_query_has_a_time_limit_and_a_length(ask: Asking) -> None:
     assert "took longer than 0.2 s" in err
     assert "--timeout SECONDS" in err
     assert ask("sql", "SELECT 1", "--timeout", "20")[0] == 0
+    assert 'column "INTERRUPT" not found' in ask("sql", "SELECT INTERRUPT FROM steps", "--timeout", "20")[2]
     code, _, err = ask("sql", "SELECT 1", "--timeout", "nan")
     assert code == 2
     assert "nan is no number of seconds" in err

@@ -230,7 +230,8 @@ class _LimitedRows:
             with interrupted_after(max(self._left_s, 0), self._con):
                 yield
         except Exception as error:
-            if "INTERRUPT" in str(error):  # Arrow has errors of its own for what ends a query
+            # Arrow has errors of its own for what ends a query, and a query may say the word, too.
+            if "INTERRUPT" in str(error) and time.monotonic() - start_s >= self._left_s:
                 hint = "give it more with --timeout SECONDS, or ask for less"
                 raise TraceAnalyzerError(f"took longer than {self._timeout_s:g} s", "query", hint) from error
             if isinstance(error, duckdb.Error):
