@@ -29,6 +29,10 @@ FRAME = slice_text(
     "f.py(1): f", cat='"python_function"', ts=1, dur=20, args='{"Python id": 1, "Python parent id": null}'
 )
 INNER = slice_text("f.py(2): g", cat='"python_function"', ts=2, dur=40, args='{"Python id": 2, "Python parent id": 1}')
+LONG_STEP, *STEPS = (
+    slice_text(f"ProfilerStep#{number}", cat='"user_annotation"', ts=100 * number, dur=90_000 if number == 1 else 90)
+    for number in (1, 2, 3)
+)
 SPAN = slice_text("PyTorch Profiler (0)", cat='"Trace"', pid='"Spans"', tid='"PyTorch Profiler"', ts=1, dur=30)
 NAMED = '{"ph": "M", "name": "process_labels", "pid": 1, "tid": 0, "args": {"labels": "CPU"}}'
 MEMORY = (
@@ -118,6 +122,19 @@ def test_a_file_that_needs_a_look_of_its_own_is_left_and_its_neighbours_are_not(
     plain = [write(tmp_path, f"{number}.json", [OPERATOR, CALL, KERNEL]) for number in (0, 1)]
     unusual = write(tmp_path, "unusual.json", events)
     assert together(tmp_path / "together", [plain[0], unusual, plain[1]]).keys() == {"0.json", "1.json"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([OPERATOR, OPERATOR], id="operators twice"),
+        pytest.param([LONG_STEP, *STEPS, OPERATOR], id="a step that runs over the next"),
+    ],
+)
+def test_files_of_which_one_needs_a_repair_are_read_one_by_one(events: list[str], tmp_path: Path) -> None:
+    plain = [write(tmp_path, f"{number}.json", [OPERATOR, CALL]) for number in range(12)]
+    assert together(tmp_path / "plain", plain).keys() == {file.name for file in plain}
+    assert together(tmp_path / "together", [*plain, write(tmp_path, "damaged.json", events)]) == {}
 
 
 @pytest.mark.check

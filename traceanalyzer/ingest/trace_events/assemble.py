@@ -112,17 +112,14 @@ class Assembler:
             first_ns, last_ns, _, _, _, _, lost_count = self._rows("span")[0]
         self._last_ns = last_ns or 0
         self._end_open_events()
-        if self._drop_zero:
-            self._losses.add("zero-timestamp", None, count=zeros)
-        if deviceless:
-            self._losses.add("device-unknown", None, count=deviceless)
-        if lost_count:
-            self._losses.add("bad-number", None, count=lost_count)
+        counts = (zeros if self._drop_zero else 0, deviceless, lost_count)
+        for defect, count in zip(("zero-timestamp", "device-unknown", "bad-number"), counts, strict=True):
+            if count:
+                self._losses.add(defect, None, count=count)
         self._sink.append("metadata", metadata_rows(self._parts.document.metadata, self._sink.schema("metadata")))
         if crossings := self.fill_tables():
             self._losses.add("crossing-slices", None, count=crossings.total())
-        base = self._base_ns or 0
-        span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
+        span = (None, None) if first_ns is None else (first_ns + (self._base_ns or 0), last_ns + (self._base_ns or 0))
         by_pytorch, has_shapes, by_rocprof = self._rows("host_facts")[0]
         if by_rocprof and self._recorder is None:
             self._recorder = ROCPROFV3
@@ -144,6 +141,9 @@ class Assembler:
         self._database.execute("SET preserve_insertion_order = true")
         self._kinds = {kind for (kind,) in self._rows("kinds")}
         if self._has("gpu_sorted") and self._check_devices(in_order=in_order):
+            return None
+        where = (self._database, self._stage, self._losses)
+        if end_overlong_steps(*where) or leave_out_repeated_records(*where, has_work=False):
             return None
         crossings = self.fill_tables()
         return None if self._losses.rows() else crossings
