@@ -180,7 +180,7 @@ def test_the_name_of_an_export_changes_no_number(name: str, exported: Callable[.
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("name", [*EXPORTS, "nsys/cuda_2026.1"])  # that one waits for events alone
+@pytest.mark.parametrize("name", [*EXPORTS, "nsys/cuda_2026.1"])  # its program waits only for events
 @pytest.mark.parametrize("shift", SHIFTS_US)
 def test_clocks_apart_in_an_export_are_named_and_nothing_is_concluded(
     name: str, shift: str, exported: Callable[..., Found]
