@@ -653,7 +653,10 @@ CALLS = {
     "copy": ("host.launch_api", "cudaMemcpyAsync hipMemcpyWithStream cuMemcpyHtoDAsync_v2 musaMemcpy"),
     "fill": ("host.launch_api", "cudaMemsetAsync cuMemsetD8_v2"),
     "wait for a device": ("host.sync", "cudaDeviceSynchronize cuCtxSynchronize cnrtSyncDevice aclrtSynchronizeDevice"),
-    "wait for a stream": ("host.sync", "hipStreamSynchronize urQueueFinish aclrtSynchronizeStream cnrtQueueSync"),
+    "wait for a stream": (
+        "host.sync",
+        "hipStreamSynchronize urQueueFinish aclrtSynchronizeStream AscendCL@aclrtSynchronizeStream cnrtQueueSync",
+    ),
     "wait for an event": ("host.sync", "cudaEventSynchronize urEventWait zeEventHostSynchronize cnrtNotifierWait"),
     "ask": (None, "cudaEventQuery cuStreamQuery hipEventQuery cudaStreamQuery_v3020"),
     "allocate": ("host.alloc", "cudaMalloc_v3020 hipMallocAsync cuMemCreate hipMemMap urUSMDeviceAlloc cnrtMalloc"),
