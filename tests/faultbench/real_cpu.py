@@ -19,6 +19,7 @@ from faultbench import capturing
 from faultbench.judging import POINTS
 from traceanalyzer.attribution.columns import HOST_CODE
 from traceanalyzer.attribution.host.host_states import slice_state
+from traceanalyzer.rules.rule_set.loading import load_rules
 from traceanalyzer.run import Run
 
 _MIB = 2**20
@@ -46,6 +47,10 @@ FROM host_slices
 WHERE trace_id = 0 AND start_ns BETWEEN $first AND $last AND (name = $call OR category = 'annotation')
 """
 _CALL = "c10d::allreduce_"
+# Those about the recording or the host, and what may explain a finding about the host.
+RULES_ON_CPU = {
+    rule.id for rule in load_rules() if any(name.startswith(("tq-", "cpu-")) for name in (rule.id, *rule.attaches_to))
+}
 MANY = capturing.REDUCTIONS
 
 
@@ -170,9 +175,7 @@ def _read(folder: Path, pair: RealPair) -> _Read:
         diagnosis = run.diagnose()
         found = tuple(finding.rule for finding in diagnosis.findings if finding.kind == "finding")
         judged = {outcome.rule for outcome in diagnosis.outcomes if outcome.state in {"clear", "fired"}}
-        wrong = [
-            f"{rule} judges a run without a GPU" for rule in sorted(judged) if not rule.startswith(("tq-", "cpu-"))
-        ]
+        wrong = [f"{rule} judges a run without a GPU" for rule in sorted(judged - RULES_ON_CPU)]
         share, kept, count = 0.0, 0.0, 0.0
         if pair.cause is None:
             kept = _kept_mib(run)

@@ -79,3 +79,31 @@ def test_the_late_rank_is_shown_with_the_operators_that_make_it_late(tmp_path: P
     text = str(diagnosis)
     assert "rank 1 · the slowest of 2" in text
     assert re.search(r"operator +here +other ranks\n +aten::sort +60\.00 ms +0 ns\n", text)
+
+
+def _compiled_rank(piece_count: int) -> dict[str, object]:
+    """Return a trace of steps that are outside operators for most of their time, with compiled code in pieces."""
+    trace = _rank(0, 16_000, 0)
+    events = trace["traceEvents"]
+    assert isinstance(events, list)
+    # Each piece lies in the one before it.
+    events += [
+        {"ph": "X", "cat": "cpu_op", "name": f"Torch-Compiled Region: {piece}/0", "pid": 1, "tid": 1, **at}
+        for event in list(events)
+        if event["name"].startswith("ProfilerStep")
+        for piece in range(piece_count + 1)
+        for at in [{"ts": event["ts"] + 1500 + piece, "dur": 2000 - 2 * piece}]
+    ]
+    return {"traceEvents": events}
+
+
+@pytest.mark.parametrize(("piece_count", "is_explained"), [(5, True), (1, False)])
+def test_graph_breaks_explain_time_outside_operators_on_the_cpu(
+    tmp_path: Path, piece_count: int, is_explained: bool
+) -> None:
+    (tmp_path / "rank0.json").write_text(json.dumps(_compiled_rank(piece_count)))
+    with open_run(tmp_path, store=tmp_path / "store") as run:
+        (finding,) = (item for item in run.diagnose().findings if item.rule == "cpu-python-bound")
+    explained = [item.rule for item in finding.explanations]
+    assert explained == (["graph-breaks-many"] if is_explained else [])
+    assert all("CUDA" not in item.message for item in finding.explanations)

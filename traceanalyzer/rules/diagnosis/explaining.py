@@ -19,7 +19,7 @@ from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope, read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
-from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, EXPLANATION, FIRED, QUALITY, ParamValue, Rule
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, EXPLANATION, FIRED, ParamValue, Rule
 
 
 class Seen(Struct, frozen=True):
@@ -85,7 +85,7 @@ def _explanation(
 ) -> Explanation:
     conditions = seen or {}
     requirements = []
-    for name in dict.fromkeys((*(("gpu_ops",) if rule.kind != QUALITY else ()), *rule.requires)):
+    for name in rule.capabilities:
         missing = run.missing(verdict.scope, [name])
         requirements.append((name, missing is None, None if missing is None else missing[1].detail))
     return Explanation(

@@ -318,10 +318,9 @@ def severity_of(bound_share: float) -> str:
 def _requirements(rule: Rule, run: RunScopes) -> tuple[list[Verdict], tuple[Scope, ...]]:
     # A device rule abstains once for each trace without devices, of which a rule about the host judges each.
     scopes = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
-    requires = rule.requires if rule.scope == HOST else tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
     missing = []
     for scope in scopes:
-        first_missing = run.missing(scope, requires)
+        first_missing = run.missing(scope, rule.capabilities)
         if first_missing is not None:
             missing.append(_lacking(rule, scope, *first_missing))
     unmet = {verdict.scope for verdict in missing}
