@@ -41,6 +41,13 @@ def test_numbers_that_stand_for_no_id_link_nothing(written: str) -> None:
 
 
 @pytest.mark.check
+def test_an_id_of_more_than_63_bits_is_counted_and_links_nothing() -> None:
+    tables = read(events(call(2**63, 1), kernel(2**63, 5), call(8, 9), kernel(8, 12)))
+    assert [(row["correlation"], row["launch_id"]) for row in tables["gpu_ops"]] == [(None, None), (8, 2)]
+    assert tables.defects == {"bad-number": 2}
+
+
+@pytest.mark.check
 @pytest.mark.parametrize(
     "others",
     [

@@ -167,6 +167,57 @@ def test_one_call_that_waits_for_all_work_proves_a_clock_ahead_by_the_last_of_it
     assert all(abs(start - (100 * at + 110)) < 10 for at, (start, _) in enumerate(kernels(found)))
 
 
+def waiting_for_an_event(wait: str, *, recorded_us: float, stream: int = 7) -> list[Event]:
+    """Return a program that launches kernels and, after their ends, returns from a wait for an event of a stream."""
+    place = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1}
+    event = {"wait_on_stream": stream, "wait_on_cuda_event_record_corr_id": 50, "wait_on_cuda_event_id": 9}
+    record = {"ph": "X", "cat": "cuda_sync", "name": "Event Sync", "pid": 0, "tid": -1, "ts": 100.0 * COUNT + 12}
+    return [
+        *recording(waits=False),
+        place | {"name": "cudaEventRecord", "ts": recorded_us, "dur": 1, "args": {"correlation": 50}},
+        place | {"name": wait, "ts": 100.0 * COUNT + 10, "dur": 50, "args": {"correlation": 51}},
+        record | {"dur": 40, "args": {"stream": -1, "correlation": 51, "device": 0, **event}},
+    ]
+
+
+LAST_US = 100.0 * COUNT + 7
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("shift_us", [0, 500, 25_000, 3.6e9])
+def test_a_call_that_waits_for_an_event_proves_a_clock_ahead(shift_us: float) -> None:
+    rows = waiting_for_an_event("cudaEventSynchronize", recorded_us=LAST_US)
+    found = tables([row | {"ts": row["ts"] + shift_us} if row["cat"] == "kernel" else row for row in rows])
+    assert found.defects == ({"clock-shifted": 1} if shift_us else {})
+    assert all(abs(start - (100 * at + 110)) < 10 for at, (start, _) in enumerate(kernels(found)))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(waiting_for_an_event("cudaEventSynchronize", recorded_us=90), id="recorded before all work"),
+        pytest.param(waiting_for_an_event("cudaEventSynchronize", recorded_us=LAST_US, stream=8), id="another stream"),
+        pytest.param(waiting_for_an_event("cudaStreamWaitEvent", recorded_us=LAST_US), id="the host does not wait"),
+    ],
+)
+def test_an_event_that_does_not_wait_for_the_work_proves_nothing_of_the_clock(rows: list[Event]) -> None:
+    moved = [row | {"ts": row["ts"] + 500} if row["cat"] == "kernel" else row for row in rows]
+    assert tables(moved).defects == {}
+
+
+def test_of_two_waits_the_one_that_returns_sooner_counts() -> None:
+    rows = waiting_for_an_event("cudaEventSynchronize", recorded_us=LAST_US)
+    long = [row | {"dur": 1e6} if row["name"] == "cudaEventSynchronize" else row for row in rows]
+    short = {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 1, "tid": 2}
+    record = {"ph": "X", "cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "tid": 7, "dur": 40}
+    long.append(short | {"ts": LAST_US + 2, "dur": 51, "args": {"correlation": 60}})
+    long.append(record | {"ts": LAST_US + 3, "args": {"stream": 7, "correlation": 60, "device": 0}})
+    moved = [row | {"ts": row["ts"] + 25_000} if row["cat"] == "kernel" else row for row in long]
+    found = tables(moved)
+    assert found.defects == {"clock-shifted": 1}
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("moved_us", [30e6, -30e6, 450, -450, 3_600e6])
 def test_a_launch_whose_time_contradicts_its_kernel_or_the_others_is_left_out(moved_us: float) -> None:

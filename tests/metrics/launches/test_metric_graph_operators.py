@@ -124,6 +124,9 @@ def test_a_kernel_that_stands_elsewhere_in_the_capture_stays_open() -> None:
     assert " ".join(row[3] or "-" for row in ask(con, MATCHES)) == known
     assert ask(con, COVERAGE) == [(8, 5, 5, 1, 0.625)]
     assert ask(con, "SELECT DISTINCT input_shapes FROM graph_operators") == [(None,)]
+    # Of a graph that matches in part, calls are known by their operators, and the arguments of none.
+    calls = ask(con, "SELECT name, input_shapes, is_whole FROM captured_calls ORDER BY name")
+    assert calls == [(f"aten::{at}", None, False) for at in (0, 2, 4, 5, 7)]
 
 
 @pytest.mark.check
