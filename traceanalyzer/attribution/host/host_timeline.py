@@ -31,7 +31,7 @@ from traceanalyzer.attribution.host.host_states import (
     slice_state,
     unrecorded_of,
 )
-from traceanalyzer.attribution.records.host_slices import HostSlices
+from traceanalyzer.attribution.records.host_slices import Around, HostSlices
 
 _BEGIN = re.compile(r"StreamBeginCapture")
 _END = re.compile(r"StreamEndCapture")
@@ -143,29 +143,17 @@ class Timeline(Struct, frozen=True):
     nesting: Nesting  # of all threads' slices
 
 
-def _open_above(slices: HostSlices, has_state: Flags, rows: Ints, after: Ints) -> Ints:
-    """Return the innermost ancestor of each row that has a state and is still open after an instant."""
-    above = slices.parent[rows].copy()
-    skip = np.arange(len(rows))
-    while True:
-        at = above[skip]
-        skip = skip[(at != NO_ROW) & (~has_state[at] | (slices.end[at] <= after[skip]))]
-        if not len(skip):
-            return above
-        above[skip] = slices.parent[above[skip]]
-
-
-def _outlasted(slices: HostSlices, has_state: Flags) -> Flags:
+def _outlasted(slices: HostSlices, has_state: Flags, around: Around) -> Flags:
     """Return which slices end before a slice that began inside them: rounding, and ranges that cross frames."""
     outlasted = np.zeros(slices.count, np.bool_)
     rows = np.flatnonzero(has_state)
-    above = _open_above(slices, has_state, rows, slices.start[rows])
+    above = around.open_after(rows, slices.start[rows])
     crossing = (above != NO_ROW) & (slices.end[rows] > slices.end[above])
     rows, above = rows[crossing], above[crossing]
     while len(rows):
         outlasted[above[slices.end[above] < slices.end[rows]]] = True
         # The next slice around, as seen from the slice that crosses.
-        further = _open_above(slices, has_state, above, slices.start[rows])
+        further = around.open_after(above, slices.start[rows])
         rows, above = rows[further != NO_ROW], further[further != NO_ROW]
     return outlasted
 
@@ -241,11 +229,8 @@ def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
     """Clear the state of operating system calls inside a call that explains them: to the device or the system."""
     says_why = slices.flags([is_api(c) for c in slices.categories]) | (of_os & (own != NEUTRAL))
     rows = np.flatnonzero(of_os & (own != NEUTRAL))
-    above = slices.parent[rows]
-    while len(rows):
-        rows, above = rows[above != NO_ROW], above[above != NO_ROW]
-        own[rows[says_why[above]]] = NEUTRAL
-        rows, above = rows[~says_why[above]], slices.parent[above[~says_why[above]]]
+    if len(rows):
+        own[rows[slices.nearest_above(says_why)[rows] != NO_ROW]] = NEUTRAL
 
 
 class _Edges(Struct, frozen=True):
@@ -280,8 +265,9 @@ def _overlay_nodes(timelines: dict[int, Timeline], slices: HostSlices, nodes: Fl
 def _edges(slices: HostSlices, states: Codes, blocking: BlockingCalls) -> _Edges:
     has_state = (states != NEUTRAL) & (slices.end > slices.start)
     rows = np.flatnonzero(has_state)
-    ending = np.flatnonzero(has_state & ~_outlasted(slices, has_state))
-    up = _open_above(slices, has_state, ending, slices.end[ending])
+    around = slices.around(has_state)
+    ending = np.flatnonzero(has_state & ~_outlasted(slices, has_state, around))
+    up = around.open_after(ending, slices.end[ending])
     deepest = int(slices.depth.max(initial=0)) + 1
     # A launch that waits changes its state on the way.
     late = np.flatnonzero((blocking.start > slices.start[blocking.row]) & (blocking.end > blocking.start))

@@ -71,6 +71,46 @@ class HostSlices(Struct, frozen=True):
         """Return the row of each slice id, NO_ROW where it is not among these slices."""
         return self.by_id.of(slice_ids)
 
+    def nearest_above(self, wanted: Flags) -> Ints:
+        """Return the innermost slice around each slice that is wanted; NO_ROW: none is."""
+        above = self.parent.copy()
+        rows = np.arange(len(above))
+        # Each round a slice looks as far as what it looks at has looked: deep nesting takes few.
+        while len(rows):
+            rows = rows[above[rows] != NO_ROW]
+            rows = rows[~wanted[above[rows]]]
+            above[rows] = above[above[rows]]
+        return above
+
+    def around(self, wanted: Flags) -> Around:
+        """Return what of the wanted slices is around each slice."""
+        innermost = self.nearest_above(wanted)
+        later = innermost.copy()
+        rows = np.flatnonzero(wanted)
+        while len(rows):
+            rows = rows[later[rows] != NO_ROW]
+            rows = rows[self.end[later[rows]] <= self.end[rows]]
+            later[rows] = later[later[rows]]
+        return Around(self.end, innermost, later)
+
+
+class Around(Struct, frozen=True):
+    """Of some slices the innermost around each slice, and around each of them the next that ends later than it."""
+
+    end: Ints
+    innermost: Ints
+    later: Ints
+
+    def open_after(self, rows: Ints, after: Ints) -> Ints:
+        """Return the innermost of them around each row that is still open after an instant; NO_ROW: none is."""
+        above = self.innermost[rows]
+        at = np.arange(len(rows))
+        while len(at):
+            at = at[above[at] != NO_ROW]
+            at = at[self.end[above[at]] <= after[at]]
+            above[at] = self.later[above[at]]
+        return above
+
 
 class RowsById:
     """Finds the row of an id; ids are unique and not negative; NO_ROW has no row."""
