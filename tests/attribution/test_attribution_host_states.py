@@ -321,7 +321,7 @@ def test_overheads_laid_in_parts_lie_as_if_laid_over_the_whole_thread(
     pieces = ([*begins], [i % 6 for i in range(len(begins))], [*range(len(begins))])
     overheads = sorted((error * low, error * (low + length), code) for low, length, code in spans)
     arrays = (np.asarray(pieces[0], np.int64), np.asarray(pieces[1], np.int8), np.asarray(pieces[2], np.int64))
-    nesting = host_timeline.Nesting(np.zeros(0, np.int64), np.zeros(0, np.int8))
+    nesting = host_timeline.Nesting(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int8))
     found = host_timeline.overlay_overheads(host_timeline.Timeline(*arrays, 7, arrays[0], nesting), overheads)
     for low, high, code in overheads:
         moves = any(low + error <= begin < high - error for begin in begins)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.attribution.columns import NO_ROW, Ints
-from traceanalyzer.attribution.records.host_slices import HostSlices, RowsById
+from traceanalyzer.attribution.host import host_timeline
+from traceanalyzer.attribution.host.host_timeline import Nesting
+from traceanalyzer.attribution.host.queues import HELD_MIN_NS, Pieces
+from traceanalyzer.attribution.records.host_slices import HostSlices, RowsById, nearest_above
 
 
 def slices(parent: Ints, end: Ints) -> HostSlices:
@@ -60,11 +65,56 @@ def test_what_is_around_equals_a_climb_from_parent_to_parent(
 
     found = slices(np.asarray(parent), np.asarray(end))
     rows = np.arange(len(parent))
-    assert found.nearest_above(np.asarray(wanted)).tolist() == [climb(row, -1) for row in range(len(parent))]
+    assert nearest_above(found.parent, np.asarray(wanted)).tolist() == [climb(row, -1) for row in range(len(parent))]
     around = found.around(np.asarray(wanted))
     assert around.open_after(rows, np.asarray(after)).tolist() == [
         climb(row, least_ns) for row, least_ns in enumerate(after)
     ]
+
+
+Piece = tuple[int, int, int, int]  # owner, state, slice, units of time
+
+
+@st.composite
+def scattered(draw: st.DrawFn) -> tuple[list[int], list[int], list[Piece]]:
+    count = draw(st.integers(1, 10))
+    parent = [draw(st.integers(NO_ROW, row - 1)) for row in range(count)]
+    states = st.integers(1, 2)
+    pieces = st.tuples(st.integers(0, 1), states, st.integers(NO_ROW, count - 1), st.integers(1, 4))
+    return parent, [draw(states) for _ in range(count)], draw(st.lists(pieces, min_size=1, max_size=8))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("deep", [0, 1_000])
+@given(case=scattered())
+def test_the_slice_to_blame_is_the_innermost_of_its_state_that_holds_most(
+    deep: int, case: tuple[list[int], list[int], list[Piece]]
+) -> None:
+    parent, state, pieces = case
+    depth = [0] * len(parent)
+    for row, above in enumerate(parent):
+        depth[row] = 0 if above == NO_ROW else depth[above] + 1
+    nesting = Nesting(np.asarray(parent), np.asarray(depth), np.asarray(state, np.int8))
+    owner, code, row_of, units = (np.asarray(column) for column in zip(*pieces, strict=True))
+    with mock.patch.object(host_timeline, "_DEEP", deep):
+        found = Pieces(owner, code, row_of, units * HELD_MIN_NS).blames(2, nesting)
+    for number in {piece[:2] for piece in pieces}:
+        own = [piece for piece in pieces if piece[:2] == number]
+        amount = sum(piece[3] for piece in own) * HELD_MIN_NS
+        longest = max(own, key=lambda piece: piece[3])[3]
+        held: dict[int, int] = {}
+        for *_, row, count in own:
+            at = row
+            while at != NO_ROW:
+                if state[at] == state[row]:
+                    held[at] = held.get(at, 0) + count * HELD_MIN_NS
+                at = parent[at]
+        named = sum(piece[3] for piece in own if piece[2] != NO_ROW) * HELD_MIN_NS
+        if longest * HELD_MIN_NS < amount // 2 <= named:
+            enough = min(max(held.values()), amount // 2)
+            assert found[number] == max(row for row, held_ns in held.items() if held_ns >= enough)
+        else:
+            assert found[number] in {piece[2] for piece in own if piece[3] == longest}
 
 
 @pytest.mark.parametrize("has_state", [True, False])
@@ -77,3 +127,13 @@ def test_a_hundred_thousand_ranges_in_each_other_that_end_at_once(has_state: boo
     rows = np.arange(count)
     assert (around.open_after(rows, np.full(count, count)) == NO_ROW).all()
     assert (around.open_after(rows, rows) == (rows - 1 if has_state else np.minimum(rows - 1, 0))).all()
+
+
+@pytest.mark.check
+def test_waits_in_twenty_thousand_ranges_in_each_other_are_blamed_on_the_innermost_with_most() -> None:
+    count, owners = 20_000, 4_000
+    rows = np.arange(count)
+    nesting = Nesting(rows - 1, rows, np.ones(count, np.int8))
+    # Of each owner's five equal pieces, three lie at or below the third.
+    pieces = Pieces(rows // 5, np.ones(count, np.int8), rows, np.full(count, HELD_MIN_NS))
+    assert (pieces.blames(owners, nesting)[:, 1] == np.arange(owners) * 5 + 2).all()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
@@ -31,7 +31,7 @@ from traceanalyzer.attribution.host.host_states import (
     slice_state,
     unrecorded_of,
 )
-from traceanalyzer.attribution.records.host_slices import Around, HostSlices
+from traceanalyzer.attribution.records.host_slices import Around, HostSlices, nearest_above
 
 _BEGIN = re.compile(r"StreamBeginCapture")
 _END = re.compile(r"StreamEndCapture")
@@ -112,16 +112,31 @@ ORDER BY start_ns, slice_id
 """
 
 Overhead = tuple[int, int, int]
+# Programs call no deeper: ranges do that are opened in each step and never closed.
+_DEEP = 1_000
 
 
 class Nesting(Struct, frozen=True):
-    """The state of each slice of some threads, and the slice around it."""
+    """The state of each slice of some threads, and what is around it."""
 
     parent: Ints
+    depth: Ints
     state: Codes
 
-    def around(self, rows: Ints) -> Ints:
-        """Return the innermost slice around each row that has the same state; NO_ROW: none has."""
+    def around(self, rows: Ints) -> Callable[[Ints], Ints]:
+        """Return what finds the innermost slice around each slice that has its state, NO_ROW where none has.
+
+        It finds it for some slices and for what it finds. Climbing is the fastest, but where nesting is deep.
+        """
+        if self.depth[rows].max(initial=0) < _DEEP:
+            return self._climb
+        found = np.full(len(self.parent), NO_ROW)
+        for code in np.unique(self.state[rows]):
+            same = self.state == code
+            found[same] = nearest_above(self.parent, same)[same]
+        return found.__getitem__
+
+    def _climb(self, rows: Ints) -> Ints:
         above = self.parent[rows].copy()
         skip = np.arange(len(rows))
         while True:
@@ -230,7 +245,7 @@ def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
     says_why = slices.flags([is_api(c) for c in slices.categories]) | (of_os & (own != NEUTRAL))
     rows = np.flatnonzero(of_os & (own != NEUTRAL))
     if len(rows):
-        own[rows[slices.nearest_above(says_why)[rows] != NO_ROW]] = NEUTRAL
+        own[rows[nearest_above(slices.parent, says_why)[rows] != NO_ROW]] = NEUTRAL
 
 
 class _Edges(Struct, frozen=True):
@@ -290,7 +305,7 @@ def build_timelines(
 ) -> dict[int, Timeline]:
     """Return the timeline of each thread; `own_names` has for each name what the project says of it (`own_states`)."""
     states = slice_states(slices, blocking, own_names)
-    nesting = Nesting(slices.parent, states)
+    nesting = Nesting(slices.parent, slices.depth, states)
     edges = _edges(slices, states, blocking)
     captures = find_captures(slices, states)
     of_os = slices.flags([is_os(c) for c in slices.categories])

@@ -83,7 +83,7 @@ class Pieces(Struct, frozen=True):
         scattered = (amounts >= HELD_MIN_NS) & (longest < amounts // 2) & (named >= amounts // 2)
         of_key = np.flatnonzero(scattered[key] & has_slice)
         if len(of_key):
-            _hold(rows, amounts, _held(key[of_key], self.row[of_key], self.dur[of_key], nesting))
+            _hold(rows, amounts, _held(key[of_key], self.row[of_key], self.dur[of_key], amounts, nesting))
         return rows.reshape(owners, len(HOST))
 
 
@@ -95,15 +95,26 @@ class _Held(Struct, frozen=True):
     dur: Ints
 
 
-def _held(key: Ints, row: Ints, dur: Ints, nesting: Nesting) -> _Held:
+def _held(key: Ints, row: Ints, dur: Ints, amounts: Ints, nesting: Nesting) -> _Held:
+    """Return what slices hold of each key's time, from the innermost outwards until one holds most of its amount."""
+    around = nesting.around(row)
+    is_found = np.zeros(len(amounts), np.bool_)
     parts = []
     while len(row):
-        # Few slices contain many pieces: merged first, they climb to their parents faster.
-        level = _merged(key, row, dur)
+        depth = nesting.depth[row]
+        is_deepest = depth == depth.max()
+        level = _merged(key[is_deepest], row[is_deepest], dur[is_deepest])
         parts.append(level)
-        above = nesting.around(level.row)
-        inside = above != NO_ROW
-        key, row, dur = level.key[inside], above[inside], level.dur[inside]
+        # What is around a slice with more than half holds no more that counts, and what is beside it less.
+        is_found[level.key[level.dur > amounts[level.key] - amounts[level.key] // 2]] = True
+        above = around(level.row)
+        climbs = above != NO_ROW
+        key, row, dur = (
+            np.concatenate([rest[~is_deepest], risen[climbs]])
+            for rest, risen in ((key, level.key), (row, above), (dur, level.dur))
+        )
+        open_ones = ~is_found[key]
+        key, row, dur = key[open_ones], row[open_ones], dur[open_ones]
     return _merged(
         np.concatenate([part.key for part in parts]),
         np.concatenate([part.row for part in parts]),

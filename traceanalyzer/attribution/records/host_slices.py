@@ -71,20 +71,9 @@ class HostSlices(Struct, frozen=True):
         """Return the row of each slice id, NO_ROW where it is not among these slices."""
         return self.by_id.of(slice_ids)
 
-    def nearest_above(self, wanted: Flags) -> Ints:
-        """Return the innermost slice around each slice that is wanted; NO_ROW: none is."""
-        above = self.parent.copy()
-        rows = np.arange(len(above))
-        # Each round a slice looks as far as what it looks at has looked: deep nesting takes few.
-        while len(rows):
-            rows = rows[above[rows] != NO_ROW]
-            rows = rows[~wanted[above[rows]]]
-            above[rows] = above[above[rows]]
-        return above
-
     def around(self, wanted: Flags) -> Around:
         """Return what of the wanted slices is around each slice."""
-        innermost = self.nearest_above(wanted)
+        innermost = nearest_above(self.parent, wanted)
         later = innermost.copy()
         rows = np.flatnonzero(wanted)
         while len(rows):
@@ -92,6 +81,18 @@ class HostSlices(Struct, frozen=True):
             rows = rows[self.end[later[rows]] <= self.end[rows]]
             later[rows] = later[later[rows]]
         return Around(self.end, innermost, later)
+
+
+def nearest_above(parent: Ints, wanted: Flags) -> Ints:
+    """Return the innermost slice around each slice that is wanted; NO_ROW: none is."""
+    above = parent.copy()
+    rows = np.arange(len(above))
+    # Each round a slice looks as far as what it looks at has looked: deep nesting takes few.
+    while len(rows):
+        rows = rows[above[rows] != NO_ROW]
+        rows = rows[~wanted[above[rows]]]
+        above[rows] = above[above[rows]]
+    return above
 
 
 class Around(Struct, frozen=True):
