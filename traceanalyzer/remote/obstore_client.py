@@ -113,7 +113,7 @@ _REFUSED = {
     "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may do",
     "gcs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may do",
     "azure": "check AZURE_STORAGE_ACCOUNT_NAME and its key or identity in the environment, and what they may do",
-    "http": "a server that asks who reads cannot be used: download the run, and give its folder",
+    "http": "servers that need a login cannot be read: download the run, and give its folder",
 }
 _FAILED = {
     "s3": "check the bucket's name, AWS_REGION and AWS_ENDPOINT_URL, or try again later",

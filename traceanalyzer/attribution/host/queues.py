@@ -131,7 +131,7 @@ def _merged(key: Ints, row: Ints, dur: Ints) -> _Held:
 
 
 def _hold(rows: Ints, amounts: Ints, held: _Held) -> None:
-    """Set, in place, the innermost slice that contains most of an amount; else one that contains as much as any."""
+    """Blame in `rows` the innermost slice that holds half of an amount; where none does, the one that holds most."""
     most = np.zeros(len(rows), np.int64)
     np.maximum.at(most, held.key, held.dur)
     enough = held.dur >= np.minimum(most, amounts // 2)[held.key]

@@ -180,7 +180,7 @@ class Program:
 
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
-    """Return whether PyTorch's profiler wrote the file, by its keys, or its devices where nobody else's names stand."""
+    """Return whether PyTorch's profiler wrote the file: it has its keys, or devices and no other profiler's names."""
     others = any(_XLA_PROCESS.match(name) or _ROCPROF_PROCESS.match(name) for name in processes)
     return bool(_KINETO_KEYS & metadata.keys()) or (bool(devices) and not others)
 
