@@ -54,7 +54,7 @@ quick: $(VENV)/.test  ## The quick tests
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --tier quick
 
 .PHONY: check
-check: test more  ## What a change must pass: the quick tests, the gate and a twentieth of the other tests, by content
+check: test more  ## What a change must pass: the quick tests, the gate and a thirtieth of the other tests, by content
 
 .PHONY: more
 more: $(VENV)/.check  ## What `make check` adds to `make test`

@@ -1,6 +1,6 @@
 """The three tiers of tests: the loop of someone who changes code, what a change must pass, and everything.
 
-`make test` runs what is not marked `check`. `make check` adds those marked `gate`, and a twentieth of the other marked
+`make test` runs what is not marked `check`. `make check` adds those marked `gate`, and a thirtieth of the other marked
 ones, which the commit's content chooses: whoever checks the same files runs the same tests. `make nightly` runs every
 test. Of a test marked `sampled`, the first case is quick, and the others are marked `check`.
 
@@ -58,7 +58,7 @@ def needed(name: str) -> ModuleType:
     return module
 
 
-SHARES = 20
+SHARES = 30
 
 
 def selected(test: str, *, marked: bool, gate: bool, tier: str, chosen: int) -> bool:
