@@ -16,7 +16,7 @@ from traceanalyzer.rules.evaluation.interventions import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope, read_scopes
-from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
+from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, capabilities_of, evaluate
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, EXPLANATION, FIRED, ParamValue, Rule
@@ -85,7 +85,7 @@ def _explanation(
 ) -> Explanation:
     conditions = seen or {}
     requirements = []
-    for name in rule.capabilities:
+    for name in capabilities_of(rule, run):
         missing = run.missing(verdict.scope, [name])
         requirements.append((name, missing is None, None if missing is None else missing[1].detail))
     return Explanation(

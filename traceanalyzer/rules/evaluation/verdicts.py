@@ -32,6 +32,7 @@ from traceanalyzer.rules.rule_file.model import (
     AUTO,
     CLEAR,
     DEVICE,
+    EXPLANATION,
     FINDING,
     FIRED,
     HOST,
@@ -315,12 +316,24 @@ def severity_of(bound_share: float) -> str:
     return next((name for share, name in _SEVERITY_SHARES if bound_share >= share), "info")
 
 
+def capabilities_of(rule: Rule, run: RunScopes) -> tuple[str, ...]:
+    """Return what a rule needs in a run: what it says, and GPU work, but about the host of a run without any.
+
+    What explains a finding is asked only where the finding is there.
+    """
+    is_of_host = rule.scope == HOST or (rule.kind == EXPLANATION and not run.devices)
+    if rule.kind == QUALITY or is_of_host:
+        return rule.requires
+    return tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
+
+
 def _requirements(rule: Rule, run: RunScopes) -> tuple[list[Verdict], tuple[Scope, ...]]:
     # A device rule abstains once for each trace without devices, of which a rule about the host judges each.
     scopes = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
+    requires = capabilities_of(rule, run)
     missing = []
     for scope in scopes:
-        first_missing = run.missing(scope, rule.capabilities)
+        first_missing = run.missing(scope, requires)
         if first_missing is not None:
             missing.append(_lacking(rule, scope, *first_missing))
     unmet = {verdict.scope for verdict in missing}

@@ -216,15 +216,6 @@ class Rule:
         return not self.claims.is_empty and not self.removes and self.op_saving is None
 
     @property
-    def capabilities(self) -> tuple[str, ...]:
-        """What it can be judged with: its `requires`, and GPU work for a finding about it.
-
-        An explanation is asked where what it explains was found, on the CPU alone too.
-        """
-        is_of_gpu_work = self.kind == FINDING and self.scope != HOST
-        return tuple(dict.fromkeys(("gpu_ops", *self.requires))) if is_of_gpu_work else self.requires
-
-    @property
     def severity_words(self) -> str:
         """How severe what it finds is, or on what that depends."""
         return "from what it can save" if self.severity == AUTO else self.severity
