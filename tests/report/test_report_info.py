@@ -84,6 +84,17 @@ def test_a_trace_of_gpu_activity_alone_is_told_what_records_operators(
     assert (hint in " ".join(capsys.readouterr().out.split())) == (not operators)
 
 
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("sample", "is_told"), [("slow_loader", True), ("torch_cpu_slow_loader", False)], ids=["NVIDIA", "no GPU"]
+)
+def test_only_who_has_gpus_of_nvidia_is_told_how_to_record_synchronisations(
+    sample: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", f"sample_traces/{sample}", "-q", "--store", str(tmp_path)]) == 0
+    assert ("enable_cuda_sync_events" in capsys.readouterr().out) == is_told
+
+
 def test_times_that_cannot_be_true_limit_trust() -> None:
     shifted: dict[str, Any] = {"defect": "clock-shifted", "example": "device 0: 172,800 s ahead of the host"}
     rows: list[dict[str, Any]] = [

@@ -73,7 +73,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
         defects,
         metadata,
         [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, devices, defects)],
-        _missing(traces),
+        _missing(traces, devices),
         [asdict(file) for file in left_out],
         flops_uses_in(con, sum(trace["event_count"] for trace in traces), compute_shared),
         _rows(con, "captures") if con.execute("FROM canonical.capture_files LIMIT 1").fetchall() else [],
@@ -189,13 +189,15 @@ def damaged_times(traces: list[Row], defects: list[Row]) -> list[str]:
     ]
 
 
-def _missing(traces: list[Row]) -> list[str]:
+def _missing(traces: list[Row], devices: list[Row]) -> list[str]:
     """Say what no trace of the run recorded; what it takes is said for the profiler that wrote the traces."""
     recorders = {trace["recorder"] for trace in traces}
+    # Only CUPTI, which is of NVIDIA, records synchronisations.
+    unavailable = () if any(device["vendor"] in {"nvidia", None} for device in devices) else ("has_sync_events",)
     return [
         words
         for recorder, column, words in _WANTED
-        if recorder in recorders and not any(trace[column] for trace in traces)
+        if recorder in recorders and column not in unavailable and not any(trace[column] for trace in traces)
     ]
 
 
