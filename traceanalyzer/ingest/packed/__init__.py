@@ -31,6 +31,7 @@ from traceanalyzer.ingest.packed.archives import (
 )
 from traceanalyzer.ingest.packed.streams import (
     BROKEN,
+    COMPRESSED,
     COPY_BYTES,
     GZIP,
     HEAD_BYTES,
@@ -40,7 +41,6 @@ from traceanalyzer.ingest.packed.streams import (
     UnpackBudget,
     UnpackLimits,
     head_of,
-    is_compressed,
     opened,
     read_member,
 )
@@ -62,7 +62,7 @@ class CompressedIngester:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether a trace that one of the other ingesters reads is compressed here."""
-        if not is_compressed(head):
+        if not head.startswith(COMPRESSED):
             return False
         with tempfile.TemporaryDirectory() as scratch:
             beginning = Path(scratch) / safe_name(without_suffix(path).name)
@@ -91,7 +91,7 @@ class ArchiveIngester:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether this is an archive, from its first bytes (decompressed if it is gzip)."""
-        return is_archive(head_of(path) if is_compressed(head) else head)
+        return is_archive(head_of(path) if head.startswith(COMPRESSED) else head)
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Unpack and read one member after the other: `folder`/00003.0 holds the first trace of the fourth one.

@@ -21,6 +21,7 @@ GZIP = b"\x1f\x8b"
 HINT = "unpack it yourself, look at what is in it, and give the folder"
 BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 _ZSTD, _XZ, _BZIP2 = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh"
+COMPRESSED = (_ZSTD, _XZ, _BZIP2)
 # xz asks for 65 MiB with its highest preset.
 _XZ_MEMORY_BYTES = 256 * 2**20
 TAIL_BYTES = 512
@@ -51,11 +52,6 @@ class UnpackLimits:
 
 
 LIMITS = UnpackLimits()
-
-
-def is_compressed(head: bytes) -> bool:
-    """Return whether bytes begin a file that is compressed with zstd, xz or bzip2."""
-    return head.startswith((_ZSTD, _XZ, _BZIP2))
 
 
 def opened(path: Path) -> Reader:
