@@ -206,6 +206,13 @@ def test_an_event_that_does_not_wait_for_the_work_proves_nothing_of_the_clock(ro
     assert tables(moved).defects == {}
 
 
+def test_a_wait_for_an_event_proves_nothing_where_the_program_uses_several_devices() -> None:
+    rows = waiting_for_an_event("cudaEventSynchronize", recorded_us=LAST_US)
+    rows = [row | {"ts": row["ts"] + 500} if row["cat"] == "kernel" else row for row in rows]
+    other = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 1, "tid": 7, "dur": 5}
+    assert tables([*rows, other | {"ts": 300.0, "args": {"device": 1, "stream": 7}}]).defects == {}
+
+
 def test_of_two_waits_the_one_that_returns_sooner_counts() -> None:
     rows = waiting_for_an_event("cudaEventSynchronize", recorded_us=LAST_US)
     long = [row | {"dur": 1e6} if row["name"] == "cudaEventSynchronize" else row for row in rows]

@@ -48,7 +48,7 @@ calls AS (
 ),
 event_waits AS (
     SELECT
-        coalesce(only_device.device, records.device) AS device,
+        only_device.device,
         records.event_stream AS stream,
         recording.start_ns,
         waiting.start_ns + waiting.dur_ns AS end_ns
@@ -59,8 +59,10 @@ event_waits AS (
     JOIN read_parquet($host) AS waiting
       ON waiting.correlation = records.correlation
      AND waiting.category IN ('runtime', 'driver')
+     AND waiting.event_id >> 32 = recording.event_id >> 32
      AND calls_to(waiting.name, 'wait for an event')
-    LEFT JOIN only_device ON only_device.file = waiting.event_id >> 32
+    -- The record names the device of the call, and the stream is of the event's.
+    JOIN only_device ON only_device.file = waiting.event_id >> 32
     WHERE records.event_stream IS NOT NULL
 ),
 waits AS (
