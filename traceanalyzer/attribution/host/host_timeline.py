@@ -112,7 +112,7 @@ ORDER BY start_ns, slice_id
 """
 
 Overhead = tuple[int, int, int]
-# Programs call no deeper: ranges do that are opened in each step and never closed.
+# Calls of a program nest less deeply; ranges that each step opens and none closes nest more deeply.
 _DEEP = 1_000
 
 
@@ -124,9 +124,9 @@ class Nesting(Struct, frozen=True):
     state: Codes
 
     def around(self, rows: Ints) -> Callable[[Ints], Ints]:
-        """Return what finds the innermost slice around each slice that has its state, NO_ROW where none has.
+        """Return a function from rows to the innermost slice around each that has its state; NO_ROW: none has.
 
-        It finds it for some slices and for what it finds. Climbing is the fastest, but where nesting is deep.
+        It takes these rows and those that it returns. Climbing is fastest, except where nesting is deep.
         """
         if self.depth[rows].max(initial=0) < _DEEP:
             return self._climb

@@ -105,7 +105,7 @@ def _held(key: Ints, row: Ints, dur: Ints, amounts: Ints, nesting: Nesting) -> _
         is_deepest = depth == depth.max()
         level = _merged(key[is_deepest], row[is_deepest], dur[is_deepest])
         parts.append(level)
-        # What is around a slice with more than half holds no more that counts, and what is beside it less.
+        # A slice with more than half decides its key: those around it are not the innermost, those beside it hold less.
         is_found[level.key[level.dur > amounts[level.key] - amounts[level.key] // 2]] = True
         above = around(level.row)
         climbs = above != NO_ROW

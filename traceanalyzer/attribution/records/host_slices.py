@@ -72,7 +72,7 @@ class HostSlices(Struct, frozen=True):
         return self.by_id.of(slice_ids)
 
     def around(self, wanted: Flags) -> Around:
-        """Return what of the wanted slices is around each slice."""
+        """Return which of the wanted slices are around each slice."""
         innermost = nearest_above(self.parent, wanted)
         later = innermost.copy()
         rows = np.flatnonzero(wanted)

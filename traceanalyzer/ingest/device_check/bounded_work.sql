@@ -33,15 +33,27 @@ WITH in_order AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
+waits AS (
+    SELECT
+        device, stream, start_ns,
+        -- A call that begins later and returns sooner bounds what was launched before both.
+        min(end_ns) OVER (
+            PARTITION BY device, stream
+            ORDER BY start_ns DESC, end_ns
+            ROWS UNBOUNDED PRECEDING
+        ) AS end_ns
+    FROM device_waits
+    WHERE device IS NOT NULL
+),
 of_devices AS (
     SELECT device, start_ns, end_ns
-    FROM device_waits
-    WHERE stream IS NULL AND device IS NOT NULL
+    FROM waits
+    WHERE stream IS NULL
 ),
 of_streams AS (
     SELECT device, stream, start_ns, end_ns
-    FROM device_waits
-    WHERE stream IS NOT NULL AND device IS NOT NULL
+    FROM waits
+    WHERE stream IS NOT NULL
 ),
 returns AS (
     SELECT

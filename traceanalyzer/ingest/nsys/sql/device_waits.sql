@@ -48,33 +48,22 @@ event_waits AS (
 streams AS (
     SELECT DISTINCT processId, streamId, flag
     FROM cuda_stream
-),
-waits AS (
-    SELECT
-        device,
-        CASE WHEN NOT is_of_device THEN stream END AS stream,
-        start_ns, end_ns
-    FROM calls
-    WHERE is_of_device OR stream IS NOT NULL
-    UNION ALL
-    SELECT device, stream, start_ns, end_ns
-    FROM event_waits
-    UNION ALL
-    SELECT waits.device, others.streamId, waits.start_ns, waits.end_ns
-    FROM event_waits AS waits
-    JOIN streams AS null_stream
-        ON null_stream.processId = (waits.globalPid >> 24 & 16777215)
-        AND null_stream.streamId = waits.stream
-        AND null_stream.flag = 3 -- CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL
-    JOIN streams AS others ON others.processId = null_stream.processId AND others.flag = 1 -- …_FLAG_DEFAULT
-    WHERE NOT waits.is_of_thread
 )
 SELECT
-    device, stream, start_ns,
-    -- A call that begins later and returns sooner bounds what was launched before both.
-    min(end_ns) OVER (
-        PARTITION BY device, stream
-        ORDER BY start_ns DESC, end_ns
-        ROWS UNBOUNDED PRECEDING
-    ) AS end_ns
-FROM waits;
+    device,
+    CASE WHEN NOT is_of_device THEN stream END AS stream,
+    start_ns, end_ns
+FROM calls
+WHERE is_of_device OR stream IS NOT NULL
+UNION ALL
+SELECT device, stream, start_ns, end_ns
+FROM event_waits
+UNION ALL
+SELECT waits.device, others.streamId, waits.start_ns, waits.end_ns
+FROM event_waits AS waits
+JOIN streams AS null_stream
+    ON null_stream.processId = (waits.globalPid >> 24 & 16777215)
+    AND null_stream.streamId = waits.stream
+    AND null_stream.flag = 3 -- CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL
+JOIN streams AS others ON others.processId = null_stream.processId AND others.flag = 1 -- …_FLAG_DEFAULT
+WHERE NOT waits.is_of_thread;

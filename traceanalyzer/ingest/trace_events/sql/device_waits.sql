@@ -64,23 +64,13 @@ event_waits AS (
     -- The record names the device of the call, and the stream is of the event's.
     JOIN only_device ON only_device.file = waiting.event_id >> 32
     WHERE records.event_stream IS NOT NULL
-),
-waits AS (
-    SELECT
-        device,
-        CASE WHEN NOT is_of_device THEN stream END AS stream,
-        start_ns, end_ns
-    FROM calls
-    WHERE is_of_device OR stream IS NOT NULL
-    UNION ALL
-    FROM event_waits
 )
 SELECT
-    device, stream, start_ns,
-    -- A call that begins later and returns sooner bounds what was launched before both.
-    min(end_ns) OVER (
-        PARTITION BY device, stream
-        ORDER BY start_ns DESC, end_ns
-        ROWS UNBOUNDED PRECEDING
-    ) AS end_ns
-FROM waits;
+    device,
+    CASE WHEN NOT is_of_device THEN stream END AS stream,
+    start_ns, end_ns
+FROM calls
+WHERE is_of_device
+    OR stream IS NOT NULL
+UNION ALL
+FROM event_waits;
