@@ -37,6 +37,7 @@ def launches(file: Path) -> list[str]:
         return [name for (name,) in run.sql("SELECT trace FROM traces ORDER BY trace").fetchall()]
 
 
+@pytest.mark.check
 def test_tables_of_two_processes_are_two_traces(tmp_path: Path) -> None:
     calls = [f"HIP_RUNTIME_API,hipLaunchKernel,{pid},{pid},1,{900 + pid},{950 + pid}" for pid in (7, 8)]
     table(tmp_path / "a_hip_api_trace.csv", CALLS, *calls)

@@ -538,6 +538,7 @@ CASES = [
 ]
 
 
+@pytest.mark.check
 def test_memory_of_an_unknown_device_is_shown_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alloc = {"start": T, "end": T + 5, "type": "ALLOC", "level": "REAL", "address": 16, "size": 64, "agent_id": 4}
     free = {"start": T + 9, "end": T + 10, "type": "FREE", "level": "REAL", "address": 32}

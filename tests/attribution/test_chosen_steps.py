@@ -25,7 +25,8 @@ def diagnosed(sample: Path, store: Path, *arguments: str) -> int:
     return main(["diagnose", str(sample), "--store", str(store), "--no-settings", "--quiet", *arguments])
 
 
-@pytest.mark.parametrize("step", [pytest.param(0, marks=pytest.mark.check), 3])
+@pytest.mark.check
+@pytest.mark.parametrize("step", [0, 3])
 def test_a_chosen_step_has_the_ledger_and_kernels_that_it_has_among_all(
     sample: Path, store_of: Callable[[Path], Path], tmp_path: Path, step: int
 ) -> None:

@@ -109,6 +109,7 @@ def test_mistakes_are_errors_with_hints(run: ta.Run) -> None:
         run.whatif()
 
 
+@pytest.mark.check
 def test_what_if_in_python_answers_as_the_command(run: ta.Run) -> None:
     without = run.whatif("host.dataloader").devices[0].saved_ns
     both = run.whatif("host.dataloader", faster={"gemm": 2}).devices[0].saved_ns

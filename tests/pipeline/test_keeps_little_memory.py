@@ -31,6 +31,7 @@ with duckdb.connect() as con:
 """
 
 
+@pytest.mark.check
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what a process holds")
 def test_duckdb_keeps_no_memory_of_a_query_that_is_done_where_a_run_is_large() -> None:
     """Version 2.0.1 keeps what it freed for 10 s: 190 MB here, and two thirds of a diagnosis of 174 MB."""

@@ -21,6 +21,7 @@ def in_unit(document: Document, factor: float) -> Document:
     return {**document, "traceEvents": scaled}
 
 
+@pytest.mark.check
 def test_nanoseconds_for_microseconds_are_named_and_nothing_is_concluded(tmp_path: Path) -> None:
     found = diagnosis_of(in_unit(sample("healthy"), 1_000), tmp_path / "converted")
     assert "cannot be judged" in found["verdict"]["sentence"]
@@ -63,6 +64,7 @@ def test_another_unit_of_time_is_named_by_what_no_program_shows(
     assert "tq-damaged-times" not in {item["rule"] for item in plain["findings"]}
 
 
+@pytest.mark.check
 def test_nanoseconds_since_the_epoch_are_not_called_a_trace_without_work(tmp_path: Path) -> None:
     document = without_base(from_zero(sample("slow_loader")))
     since = [{**event, "ts": 1.767e15 + event["ts"]} if "ts" in event else event for event in document["traceEvents"]]
@@ -113,6 +115,7 @@ def test_events_that_are_written_twice_count_once(tmp_path: Path) -> None:
     assert "repeated-record" in {item["defect"] for item in found["defects"]}
 
 
+@pytest.mark.check
 def test_the_same_events_saved_again_by_a_viewer_count_once(tmp_path: Path) -> None:
     document = sample("slow_loader")
     bare = sorted(document["traceEvents"], key=lambda event: event.get("ts", 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,25 +24,6 @@ NAMES = ("run", "trace", "rank", "ranks", "same_on_ranks", "same_on_traces", "ho
 EVENTS = 60_000  # real traces of more events take too long to be read that often
 
 Found = dict[str, Any]
-
-
-def few(names: Iterable[str], quick: Sequence[str], open_ones: Sequence[str] = (), until: str = "") -> list[Any]:
-    """Return parameters of which only the `quick` ones are not left to `make check`; the open ones do not hold yet."""
-    return [
-        pytest.param(
-            name,
-            marks=[
-                *([] if name in quick else [pytest.mark.check]),
-                *([open_until(until)] if name in open_ones else []),
-            ],
-        )
-        for name in names
-    ]
-
-
-def open_until(change: str) -> pytest.MarkDecorator:
-    """Mark a property that does not hold yet; the test that passes says that the mark is to go."""
-    return pytest.mark.xfail(reason=f"open until {change}")
 
 
 def sample(name: str) -> Document:
@@ -125,8 +106,9 @@ SAME: Mapping[str, Rewrite] = {
 }
 
 
-@pytest.mark.parametrize("name", few(SAMPLES, ["slow_loader"]))
-@pytest.mark.parametrize("change", few(SAME, ["graph id 0"]))
+@pytest.mark.check
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("change", SAME)
 def test_the_same_in_other_ids_is_diagnosed_alike(
     name: str, change: str, plain: Callable[[str], Found], tmp_path: Path
 ) -> None:
@@ -134,7 +116,7 @@ def test_the_same_in_other_ids_is_diagnosed_alike(
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("way", few(rewritten.MERGES, ["labels"]))
+@pytest.mark.parametrize("way", rewritten.MERGES)
 def test_ranks_in_one_file_are_read_as_ranks_in_a_folder(
     way: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path
 ) -> None:
@@ -198,7 +180,7 @@ def test_merged_ranks_with_other_ids_are_diagnosed_alike(
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("names", few(rewritten.NAMES, ["handler"]))
+@pytest.mark.parametrize("names", rewritten.NAMES)
 def test_names_of_files_change_no_number(names: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path) -> None:
     found = diagnosed(rewritten.written_as(ranks, tmp_path / "run", names), tmp_path / "store")
     assert numbers(found) == numbers(plain_ranks)
@@ -224,7 +206,7 @@ def test_a_late_rank_is_found_where_nothing_says_which_rank_it_is(tmp_path: Path
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("names", few(rewritten.NAMES, ["pids"]))
+@pytest.mark.parametrize("names", rewritten.NAMES)
 def test_a_number_in_a_name_is_no_rank(names: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
     folder = rewritten.written_as([sample("slow_loader")], tmp_path / "run", names)
     found = diagnosed(folder, tmp_path / "store")
@@ -233,7 +215,7 @@ def test_a_number_in_a_name_is_no_rank(names: str, plain: Callable[[str], Found]
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("added", few(["no recordings", "captures"], ["no recordings", "captures"]))
+@pytest.mark.parametrize("added", ["no recordings", "captures"])
 def test_files_that_are_no_recordings_change_no_number(
     added: str, plain: Callable[[str], Found], tmp_path: Path
 ) -> None:
@@ -248,10 +230,7 @@ def test_files_that_are_no_recordings_change_no_number(
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(
-    "damage",
-    few(rewritten.DAMAGES, ["duration"]),
-)
+@pytest.mark.parametrize("damage", rewritten.DAMAGES)
 def test_a_damaged_record_changes_no_other_number(damage: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
     expected = plain("healthy")
     document = sample("healthy")
@@ -283,8 +262,8 @@ SHIFTS_US = {"25 ms ahead": -25_000.0, "25 ms behind": 25_000.0, "two days behin
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("shift", few(SHIFTS_US, ["25 ms behind"]))
-@pytest.mark.parametrize("name", few(SAMPLES[1:], ["slow_loader"]))
+@pytest.mark.parametrize("shift", SHIFTS_US)
+@pytest.mark.parametrize("name", SAMPLES[1:])
 def test_clocks_apart_are_named_and_nothing_is_concluded(
     name: str, shift: str, plain: Callable[[str], Found], tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def trace() -> Document:
     return rewritten.read(ROOT / "sample_traces" / "launch_bound" / "rank0.json.gz")
 
 
+@pytest.mark.check
 def test_cycles_of_one_process_are_recordings_of_one_rank(tmp_path: Path) -> None:
     assert recordings(CYCLES, tmp_path / "store") == [(0, n, 3, "name", False) for n in (1, 2, 3)]
     screen = first_screen(CYCLES, tmp_path / "store")

@@ -30,7 +30,7 @@ def _rank(rank: int, own_us: int, loader_us: int) -> dict[str, object]:
     return {"traceEvents": events, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
 
 
-@pytest.mark.sampled
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("late", "other", "expected"),
     [
@@ -58,6 +58,7 @@ def test_what_makes_a_rank_late_is_promised_once(
     assert sum(item.saving_share or 0 for item in findings if item.status == "primary") <= 1
 
 
+@pytest.mark.check
 def test_the_late_rank_is_shown_with_the_operators_that_make_it_late(tmp_path: Path) -> None:
     for rank, own_us in enumerate((1000, 16_000)):
         trace = _rank(rank, own_us, 0)
@@ -97,6 +98,7 @@ def _compiled_rank(piece_count: int) -> dict[str, object]:
     return {"traceEvents": events}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("piece_count", "is_explained"), [(5, True), (1, False)])
 def test_graph_breaks_explain_time_outside_operators_on_the_cpu(
     tmp_path: Path, piece_count: int, is_explained: bool

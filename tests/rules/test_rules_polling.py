@@ -65,7 +65,7 @@ def nsys(path: Path) -> Path:
     return rewritten.export(simulate(WAITING).write_nsys(path / "waiting.sqlite"), path / "run" / "rank0.sqlite", poll)
 
 
-@pytest.mark.sampled
+@pytest.mark.check
 @pytest.mark.parametrize("write", [kineto, nsys])
 def test_a_host_that_asks_until_the_device_is_done_waits_in_each_step(write: Any, tmp_path: Path) -> None:
     with open_run(write(tmp_path), store=tmp_path / "store", with_settings=False) as run:

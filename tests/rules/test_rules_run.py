@@ -196,6 +196,7 @@ def test_a_blocker_on_one_rank_leaves_nothing_to_say_of_the_run() -> None:
     assert all(plan.trace is not None for plan in diagnosis.plans)
 
 
+@pytest.mark.check
 def test_the_report_shows_whom_the_run_waits_for(root: Path) -> None:
     _, diagnosis = simulated("one")
     ledger = diagnosis.run_ledger

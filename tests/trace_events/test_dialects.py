@@ -148,6 +148,7 @@ def test_rocprofv2_is_read_by_its_four_processes() -> None:
     assert recorded_by(tables) == ("rocprof", "amd", "chrome")
 
 
+@pytest.mark.check
 def test_records_that_stand_twice_in_a_file_of_rocprofv2_count_once() -> None:
     named = [process(pid, name) for pid, name in enumerate(("CPU", "GPU", "COPY", "HIPBLITKERNELS"), 1)]
     # Two kernels of one launch may look alike: this format names no stream.

@@ -217,7 +217,7 @@ def fed_devices(device_count: int, batch_ms: float, *, steps: int = 8, launch_or
     return space(PlaneMaker("/host:CPU").line(9, "python", host).line(10, "py_xla_execute/10", calls), *planes)
 
 
-@pytest.mark.sampled
+@pytest.mark.check
 @pytest.mark.parametrize("device_count", [1, 2, 4])
 def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: int, tmp_path: Path) -> None:
     diagnosis = diagnose(fed_devices(device_count, 5.0), tmp_path)
@@ -228,7 +228,7 @@ def test_a_batch_that_all_devices_of_a_program_wait_for_is_found(device_count: i
     assert "mp_prefetch" in (found.fixes[0].code or "")
 
 
-@pytest.mark.sampled
+@pytest.mark.check
 @pytest.mark.parametrize("device_count", [1, 2])
 def test_a_batch_is_found_where_work_runs_before_work_that_was_launched_first(
     device_count: int, tmp_path: Path
