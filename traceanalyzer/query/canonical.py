@@ -204,7 +204,7 @@ def _stored_table(
 ) -> str:
     """Return the statement that puts a table over every trace's files of it, with the trace's number in front."""
     files = _parts(listed, stored_as or table.name)
-    is_copied = most_copied_rows and sum(pq.read_metadata(file).num_rows for file in files) <= most_copied_rows
+    is_copied = most_copied_rows and row_count(*files) <= most_copied_rows
     kind = "TABLE" if is_copied else "VIEW"
     if not files:
         return _empty_view(table).replace("VIEW", kind, 1)
@@ -300,9 +300,9 @@ def copy_run(
             connection.execute(f"INSERT INTO canonical.{name} BY NAME {rows}")
     for name in those(derived_tables(), needed):
         file = derived / f"{name}.parquet"
-        if _has_rows(file):
+        if row_count(file):
             connection.execute(f"INSERT INTO attribution.{name} BY NAME FROM read_parquet({literal(file)})")
 
 
-def _has_rows(file: Path) -> bool:
-    return bool(pq.read_metadata(file).num_rows)
+def row_count(*files: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in files)

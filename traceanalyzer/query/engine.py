@@ -26,6 +26,7 @@ from traceanalyzer.query.canonical import (
     in_schema,
     insert,
     is_small,
+    row_count,
     those,
 )
 from traceanalyzer.query.empty import (
@@ -151,7 +152,7 @@ def _define_views(
         _leave_attribution_out(connection)
         _add_captured_work(connection, traces, captures)
     else:
-        add_attribution(connection, derived, needed)
+        add_attribution(connection, derived, needed, most_copied_rows)
 
 
 def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:
@@ -240,13 +241,19 @@ def _in_order(rows: pa.Table, table: TableSchema) -> pa.Table:
     return rows.cast(pa.schema([own if own.name in kept else wanted for own, wanted in fields]))
 
 
-def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:
-    """Define the attribution tables as views of the files in a folder, but for those that are there."""
+def add_attribution(
+    connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None, most_copied_rows: int = 0
+) -> None:
+    """Define the attribution tables as views of the files in a folder, but for those that are there.
+
+    Tables of at most so many rows become copies.
+    """
     there = {name for schema, name in connection.execute(_RELATIONS).fetchall() if schema == "attribution"}
     names = [name for name in those(derived_tables(), needed) if name not in there]
     for name in names:
-        file = literal(derived / f"{name}.parquet")
-        connection.execute(f"CREATE VIEW attribution.{name} AS FROM read_parquet({file})")
+        file = derived / f"{name}.parquet"
+        kind = "TABLE" if most_copied_rows and row_count(file) <= most_copied_rows else "VIEW"
+        connection.execute(f"CREATE {kind} attribution.{name} AS FROM read_parquet({literal(file)})")
     add_pass_through(connection, "attribution", names)
 
 

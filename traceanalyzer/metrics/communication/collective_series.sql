@@ -21,7 +21,7 @@ WITH launched AS (
         -- Over hundred thousand rows, DuckDB takes fifty times as long for a count with a filter.
         CAST(sum(CASE WHEN ops.is_comm THEN 0 ELSE 1 END) OVER issued AS BIGINT) AS compute_count
     FROM gpu_ops AS ops
-    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN launching_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     SEMI JOIN collectives AS comm ON comm.trace_id = ops.trace_id AND comm.device = ops.device
     WHERE ops.kind = 'kernel'
     WINDOW issued AS (

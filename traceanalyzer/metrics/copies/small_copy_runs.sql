@@ -33,7 +33,7 @@ launched AS (
             THEN ops.copy_kind
         END AS small_kind
     FROM gpu_ops AS ops
-    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN launching_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     LEFT JOIN waited ON waited.trace_id = ops.trace_id AND waited.wait_id = coalesce(ops.cpu_op_id, ops.launch_id)
     LEFT JOIN small
            ON small.trace_id = ops.trace_id AND small.op_id = ops.op_id

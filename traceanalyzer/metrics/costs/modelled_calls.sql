@@ -96,5 +96,5 @@ SELECT
     coalesce(launches.start_ns, calls.end_ns) AS end_ns,
     calls.operator, calls.family
 FROM outermost AS calls
-LEFT JOIN canonical.host_slices AS launches
+LEFT JOIN launching_slices AS launches
        ON launches.trace_id = calls.trace_id AND launches.slice_id = calls.launch_id

@@ -76,8 +76,8 @@ waits AS MATERIALIZED (
 -- Materialized: else DuckDB hashes the calls of long traces by their thread, of which there are few.
 asking_threads AS MATERIALIZED (
     SELECT trace_id, thread_id
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver') AND calls_to(name, 'ask')
+    FROM api_calls
+    WHERE calls_to(name, 'ask')
     GROUP BY trace_id, thread_id
     HAVING count(*) >= 3
 ),
@@ -123,7 +123,7 @@ polled AS MATERIALIZED (
     FROM polls
     ASOF JOIN (SELECT trace_id, start_ns + dur_ns AS done_ns FROM gpu_ops) AS work
         ON work.trace_id = polls.trace_id AND work.done_ns <= polls.last_ns + 2000
-    JOIN host_slices AS slices ON slices.trace_id = polls.trace_id AND slices.slice_id = polls.slice_id
+    JOIN api_calls AS slices ON slices.trace_id = polls.trace_id AND slices.slice_id = polls.slice_id
     WHERE work.done_ns >= polls.open_until_ns
 ),
 all_waits AS (

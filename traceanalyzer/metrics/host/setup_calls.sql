@@ -23,20 +23,18 @@ WITH creations AS (
         arg_min(calls.slice_id, (calls.depth, calls.slice_id)) AS slice_id,
         'context' AS kind
     FROM contexts
-    JOIN host_slices AS calls
+    JOIN api_calls AS calls
       ON calls.trace_id = contexts.trace_id
      AND calls.start_ns <= contexts.created_ns
      AND calls.start_ns + calls.dur_ns > contexts.created_ns
-    WHERE calls.category IN ('runtime', 'driver')
     GROUP BY contexts.trace_id, contexts.context
 ),
 -- Without the profiler's note: the first slow call that needs a context, ahead of all GPU work of the recording.
 first_calls AS (
     SELECT calls.trace_id, arg_min(calls.slice_id, (calls.start_ns, calls.slice_id)) AS slice_id, 'context' AS kind
-    FROM host_slices AS calls
+    FROM api_calls AS calls
     JOIN (SELECT trace_id, min(start_ns) AS first_ns FROM gpu_ops GROUP BY trace_id) AS firsts USING (trace_id)
-    WHERE calls.category IN ('runtime', 'driver')
-      AND calls.start_ns + calls.dur_ns <= firsts.first_ns
+    WHERE calls.start_ns + calls.dur_ns <= firsts.first_ns
       AND calls.dur_ns >= 30e6
       AND regexp_matches(calls.name, '^cu(da)?[A-Z]')
       -- Starting a profiler or the driver, asking what there is, and loading code need no context.
@@ -79,10 +77,9 @@ called AS (
         calls.slice_id AS call_id, calls.name AS call
     FROM setups
     JOIN host_slices AS slices USING (trace_id, slice_id)
-    LEFT JOIN host_slices AS calls
+    LEFT JOIN api_calls AS calls
            ON calls.trace_id = slices.trace_id
           AND calls.slice_id = CASE WHEN slices.category = 'overhead' THEN slices.parent_id ELSE slices.slice_id END
-          AND calls.category IN ('runtime', 'driver')
 ),
 -- A call may launch several operations, and a graph of them.
 first_ops AS (

@@ -27,8 +27,7 @@ known AS (
 ),
 callers AS (
     SELECT DISTINCT trace_id, thread_id
-    FROM canonical.host_slices
-    WHERE category IN ('runtime', 'driver')
+    FROM api_calls
 )
 SELECT
     traces.trace, traces.rank, known.trace_id, known.pid, known.tid, known.thread_id, known.thread_name,

@@ -10,8 +10,7 @@ WITH calls AS (
     SELECT
         trace_id,
         lead(start_ns) OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) - start_ns AS until_next_ns
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver')
+    FROM api_calls
 )
 SELECT traces.trace, traces.rank, trace_id, count(*) AS call_count, median(calls.until_next_ns) AS median_ns
 FROM calls

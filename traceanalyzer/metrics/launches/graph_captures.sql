@@ -16,9 +16,8 @@ WITH marks AS (
         start_ns + dur_ns AS end_ns,
         name ILIKE '%StreamEndCapture%' AS is_end,
         slice_id
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver')
-      AND (name ILIKE '%StreamBeginCapture%' OR name ILIKE '%StreamEndCapture%')
+    FROM api_calls
+    WHERE name ILIKE '%StreamBeginCapture%' OR name ILIKE '%StreamEndCapture%'
 ),
 followed AS (
     SELECT
@@ -35,11 +34,10 @@ captures AS (
 ),
 idle_launches AS (
     SELECT calls.trace_id, calls.thread_id, calls.start_ns
-    FROM host_slices AS calls
+    FROM api_calls AS calls
     LEFT JOIN (SELECT DISTINCT trace_id, launch_id FROM gpu_ops) AS ops
            ON ops.trace_id = calls.trace_id AND ops.launch_id = calls.slice_id
-    WHERE calls.category IN ('runtime', 'driver')
-      AND calls_to(calls.name, 'launch')
+    WHERE calls_to(calls.name, 'launch')
       AND ops.launch_id IS NULL
 )
 SELECT

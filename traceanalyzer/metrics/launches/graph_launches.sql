@@ -25,9 +25,8 @@
 --   is_under_recorded  BOOLEAN  fewer operations than most launches of its graph; NULL: no operation was recorded
 WITH calls AS (
     SELECT trace_id, slice_id, parent_id, name, start_ns, dur_ns
-    FROM canonical.host_slices
-    WHERE category IN ('runtime', 'driver')
-      AND contains(name, 'GraphLaunch')
+    FROM api_calls
+    WHERE contains(name, 'GraphLaunch')
       AND calls_to(name, 'replay')
 ),
 -- Where a driver call lies inside a runtime call, the call that operations name counts; without operations, the outer

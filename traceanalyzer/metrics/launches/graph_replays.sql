@@ -25,7 +25,7 @@ FROM (
         launching.slice_id IS NOT NULL AS is_graph_launch,
         gpu_ops.kind = 'graph' OR gpu_ops.graph_id IS NOT NULL OR is_graph_launch AS is_replayed
     FROM gpu_ops
-    LEFT JOIN (FROM host_slices WHERE name ILIKE '%GraphLaunch%') AS launching
+    LEFT JOIN (FROM launching_slices WHERE name ILIKE '%GraphLaunch%') AS launching
            ON launching.trace_id = gpu_ops.trace_id AND launching.slice_id = gpu_ops.launch_id
     WHERE gpu_ops.kind IN ('kernel', 'graph') AND NOT gpu_ops.is_comm
 ) AS ops

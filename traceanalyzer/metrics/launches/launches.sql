@@ -42,6 +42,6 @@ SELECT
     greatest(gpu_end_ns, call.start_ns + call.dur_ns) - call.start_ns AS total_ns
 FROM work
 JOIN canonical.traces USING (trace_id)
-JOIN host_slices AS call ON call.trace_id = work.trace_id AND call.slice_id = work.launch_id
+JOIN launching_slices AS call ON call.trace_id = work.trace_id AND call.slice_id = work.launch_id
 JOIN gpu_ops AS first_op ON first_op.trace_id = work.trace_id AND first_op.op_id = work.op_id
 ORDER BY traces.trace_id, call.start_ns, work.launch_id, work.device

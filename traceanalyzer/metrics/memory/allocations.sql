@@ -25,9 +25,8 @@ WITH host_steps AS (
 ),
 calls AS (
     SELECT trace_id, slice_id, parent_id, name, start_ns, dur_ns
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver')
-      AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
+    FROM api_calls
+    WHERE (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
       AND (calls_to(name, 'allocate') OR calls_to(name, 'free') OR calls_to(name, 'pin'))
 ),
 events AS (

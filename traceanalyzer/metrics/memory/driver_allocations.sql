@@ -19,8 +19,8 @@ WITH calls AS (
         sum(dur_ns) OVER (PARTITION BY trace_id, name) AS name_ns,
         count(*) OVER (PARTITION BY trace_id, name) AS name_count,
         calls_to(name, 'pin') AS pins
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver') AND (calls_to(name, 'allocate') OR calls_to(name, 'free') OR pins)
+    FROM api_calls
+    WHERE calls_to(name, 'allocate') OR calls_to(name, 'free') OR pins
 )
 SELECT
     traces.trace, traces.rank, windows.device, windows.trace_id,

@@ -48,8 +48,8 @@ merged AS (
 ),
 calls AS (
     SELECT trace_id, slice_id, parent_id, op_id, dur_ns
-    FROM host_slices
-    WHERE category IN ('runtime', 'driver') AND op_id IS NOT NULL
+    FROM api_calls
+    WHERE op_id IS NOT NULL
 ),
 apis AS (
     SELECT trace_id, op_id AS slice_id, sum(dur_ns) AS api_ns

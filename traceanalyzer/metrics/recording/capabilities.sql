@@ -56,7 +56,7 @@ server_threads AS (
     SELECT serving.trace_id, serving.device, serving.start_ns, serving.end_ns, mode(calls.thread_id) AS thread_id
     FROM serving
     JOIN gpu_ops AS ops USING (trace_id, device)
-    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    JOIN launching_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     GROUP BY serving.trace_id, serving.device, serving.start_ns, serving.end_ns
 ),
 slices_of_servers AS (

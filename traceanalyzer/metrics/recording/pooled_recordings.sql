@@ -60,8 +60,7 @@ launching AS (
     SEMI JOIN again ON again.trace_id = threads.trace_id
     SEMI JOIN (
         SELECT trace_id, thread_id
-        FROM canonical.host_slices
-        WHERE category IN ('runtime', 'driver')
+        FROM api_calls
     ) AS calls ON calls.trace_id = threads.trace_id AND calls.thread_id = threads.thread_id
     GROUP BY threads.trace_id
 ),

@@ -72,7 +72,7 @@ kernels AS (
 next_launches AS MATERIALIZED (
     SELECT kernels.trace_id, kernels.device, calls.thread_id, calls.start_ns
     FROM kernels
-    JOIN host_slices AS calls ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.launch_id
+    JOIN launching_slices AS calls ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.launch_id
 ),
 launches AS MATERIALIZED (
     SELECT
@@ -80,7 +80,7 @@ launches AS MATERIALIZED (
         any_value(later.start_ns) AS until_ns,
         max(earlier.start_ns + earlier.dur_ns) AS since_ns
     FROM next_launches AS later
-    JOIN host_slices AS earlier
+    JOIN launching_slices AS earlier
       ON earlier.trace_id = later.trace_id
      AND earlier.thread_id = later.thread_id
      AND earlier.start_ns < later.start_ns
