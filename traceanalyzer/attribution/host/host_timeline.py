@@ -251,9 +251,9 @@ def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
 class _Edges(Struct, frozen=True):
     """Instants at which another slice becomes the innermost."""
 
-    thread: Ints
+    thread: NDArray[np.int32]
     time: Ints
-    rank: Ints  # order within one instant: ends before starts, inner ends first, outer starts first
+    rank: NDArray[np.int32]  # order within one instant: ends before starts, inner ends first, outer starts first
     state: Codes
     row: Ints
 
@@ -288,16 +288,28 @@ def _edges(slices: HostSlices, states: Codes, blocking: BlockingCalls) -> _Edges
     late = np.flatnonzero((blocking.start > slices.start[blocking.row]) & (blocking.end > blocking.start))
     waits = blocking.row[late]
     return _Edges(
-        thread=np.concatenate([slices.thread[rows], slices.thread[ending], blocking.thread[late]]),
+        thread=np.concatenate([slices.thread[rows], slices.thread[ending], blocking.thread[late]], dtype=np.int32),
         time=np.concatenate([slices.start[rows], slices.end[ending], blocking.start[late]]),
         rank=np.concatenate(
-            [deepest + slices.depth[rows], deepest - 1 - slices.depth[ending], deepest + 1 + slices.depth[waits]]
+            [deepest + slices.depth[rows], deepest - 1 - slices.depth[ending], deepest + 1 + slices.depth[waits]],
+            dtype=np.int32,
         ),
         state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up]), blocking.cause[late]]).astype(
             np.int8
         ),
         row=np.concatenate([rows, up, waits]),
     )
+
+
+def _in_order(edges: _Edges, rows: Ints) -> Ints:
+    """Return rows of edges by time and rank. Large arrays are changed in place: fresh memory costs time."""
+    key = edges.time[rows]
+    key -= int(key.min(initial=np.iinfo(np.int64).max))
+    # One key sorts faster than two: the ranks of one instant fit below the bits of the time.
+    key <<= int(edges.rank.max(initial=0)).bit_length()
+    key |= edges.rank[rows]
+    ordered: Ints = rows[np.argsort(key, kind="stable")]
+    return ordered
 
 
 def build_timelines(
@@ -313,12 +325,7 @@ def build_timelines(
     backward = []
     timelines: dict[int, Timeline] = {}
     for thread in slices.threads:
-        on_thread = np.flatnonzero(edges.thread == thread)
-        time = edges.time[on_thread]
-        origin = int(time.min(initial=np.iinfo(np.int64).max))
-        # One key sorts faster than two: the ranks of one instant fit below the bits of the time.
-        width = int(edges.rank.max(initial=0)).bit_length()
-        order = on_thread[np.argsort(((time - origin) << width) | edges.rank[on_thread], kind="stable")]
+        order = _in_order(edges, np.flatnonzero(edges.thread == thread))
         time = edges.time[order]
         if len(time):
             order = order[np.append(time[1:] != time[:-1], True)]

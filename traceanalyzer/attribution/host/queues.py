@@ -167,15 +167,20 @@ def _cut(timeline: Timeline, owner: Ints, start: Ints, end: Ints) -> Pieces:
     last = np.searchsorted(timeline.start, end, side="left")
     counts = last - first
     offsets = np.cumsum(counts) - counts
-    at = np.repeat(first - offsets, counts) + np.arange(int(counts.sum()))
+    # In place: there are as many pieces as slices, and fresh memory costs time.
+    at = np.repeat(first - offsets, counts)
+    at += np.arange(len(at))
     bounds = np.append(timeline.start, np.iinfo(np.int64).max)
-    inside = at >= 0
-    low = np.maximum(np.where(inside, bounds[at], np.iinfo(np.int64).min), np.repeat(start, counts))
-    high = np.minimum(bounds[at + 1], np.repeat(end, counts))
+    dur = bounds[at + 1]
+    np.minimum(dur, np.repeat(end, counts), out=dur)
+    low = bounds[at]
+    low[at < 0] = np.iinfo(np.int64).min
+    np.maximum(low, np.repeat(start, counts), out=low)
+    dur -= low
     # Index -1 reads the appended element: the state before the first piece.
     state = np.append(timeline.state, np.int8(timeline.unrecorded))[at]
     row = np.append(timeline.row, NO_ROW)[at]
-    return Pieces(np.repeat(owner, counts), state, row, high - low)
+    return Pieces(np.repeat(owner, counts), state, row, dur)
 
 
 def cut(timelines: Mapping[int, Timeline], stretches: Stretches) -> Pieces:
@@ -189,6 +194,8 @@ def cut(timelines: Mapping[int, Timeline], stretches: Stretches) -> Pieces:
     if not parts:
         none = np.zeros(0, np.int64)
         return Pieces(none, none.astype(np.int8), none, none)
+    if len(parts) == 1:
+        return parts[0]
     return Pieces(
         np.concatenate([part.owner for part in parts]),
         np.concatenate([part.state for part in parts]),

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from traceanalyzer.attribution.columns import NO_ROW, Flags, Ints, codes_of, column
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
+from traceanalyzer.process import give_memory_back
 
 # Calls that lie on a line of their own count to the thread that makes them.
 _QUERY = """
@@ -195,6 +196,7 @@ def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: lis
     is_moved = table["is_moved"].to_numpy()
     numbers = {name: column(table, name) for name in _NUMBERS}
     del table  # its texts take as much as all numbers
+    give_memory_back()
     order = _order(*(numbers[name] for name in ("thread_id", "start_ns", "end_ns", "slice_id")))
     if order is not None:
         codes, is_moved = codes[order], is_moved[order]
