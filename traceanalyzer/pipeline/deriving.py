@@ -7,7 +7,6 @@ day, on which a suppression may end. Its file holds it as JSON, behind a hash th
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import LIMIT_REACHED, DetailRanks, Diagnosis
 from traceanalyzer.pipeline.finding import FoundRun
 from traceanalyzer.process import give_memory_back
-from traceanalyzer.rules import builtin_folder, rule_files
+from traceanalyzer.rules import builtin_folder, rules_digest
 from traceanalyzer.settings.settings import Settings
 from traceanalyzer.store.inputs import StoredTrace, engine_key
 from traceanalyzer.store.store import MATCHED, Store
@@ -85,16 +84,12 @@ def diagnosis_key(
     opening: DetailRanks,
 ) -> str:
     """Return all that a diagnosis depends on, as text; `tables` say which run it is and where its tables lie."""
-    rules = hashlib.blake2b(digest_size=16)
-    for file in rule_files([builtin_folder(), *project.rule_paths, *rule_paths]):
-        content = file.read_bytes()
-        rules.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
     facts = (
         *tables,
         project,
         sorted(params.items()),
         opening,
-        rules.hexdigest(),
+        rules_digest([builtin_folder(), *project.rule_paths, *rule_paths]),
         engine_key(("*",)),
         datetime.date.today(),
     )

@@ -5,6 +5,7 @@ Here is where they lie: the files that ship with the package, and those that a u
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,3 +32,12 @@ def rule_files(paths: Sequence[Path]) -> list[Path]:
         else:
             raise TraceAnalyzerError("no such rule file or folder", path, "name a .yaml file or a folder of them")
     return list(dict.fromkeys(files))
+
+
+def rules_digest(paths: Sequence[Path]) -> str:
+    """Return what changes with the names and the contents of the rule files that `rule_files` lists."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in rule_files(paths):
+        content = file.read_bytes()
+        digest.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
+    return digest.hexdigest()

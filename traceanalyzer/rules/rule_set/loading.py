@@ -13,7 +13,7 @@ import msgspec
 import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.rules import builtin_folder, rule_files
+from traceanalyzer.rules import builtin_folder, rule_files, rules_digest
 from traceanalyzer.rules.rule_file.model import Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import kept_in_cache
@@ -110,10 +110,8 @@ def _kept_builtin() -> tuple[Rule, ...] | None:
 
     Reading 128 files of YAML takes as long as asking all their questions of a small run.
     """
-    digest = hashlib.blake2b(engine_key(_PARSED_BY).encode(), digest_size=8)
-    for file in rule_files([builtin_folder()]):
-        content = file.read_bytes()
-        digest.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
+    made_of = engine_key(_PARSED_BY) + rules_digest([builtin_folder()])
+    digest = hashlib.blake2b(made_of.encode(), digest_size=8)
 
     def write(fresh: Path) -> None:
         rules, mistakes = _parse([builtin_folder()], tests=False)
