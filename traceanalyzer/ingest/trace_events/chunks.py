@@ -75,7 +75,7 @@ class Chunk:
 
     data: bytes | memoryview
     offset: int
-    block: bytearray | None = None  # the memory that `data` lies in, where it can be used again
+    block: memoryview | None = None  # the memory that `data` lies in, where it can be used again
 
     @property
     def end(self) -> int:

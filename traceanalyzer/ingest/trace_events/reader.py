@@ -7,10 +7,11 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress, Source
@@ -84,7 +85,7 @@ class EventReader:
         self._stream = ByteStream(path, losses)
         self._parts = Parts(TraceDocument(0, is_object=False))
         self._buffer = b""  # read and not yet cut into chunks; begins with the comma before its first event
-        self._blocks: list[bytearray] = []  # memory of chunks that are done with
+        self._blocks: list[memoryview] = []  # memory of chunks that are done with
         self._offset = 0  # of the buffer, in the decompressed file
         self._at_end = False
         self._list_ended = False
@@ -175,13 +176,13 @@ class EventReader:
         if self._offset >= SMALL_CHUNKS * self._small_chunk_bytes:
             self._chunk_bytes = 2 * self._small_chunk_bytes
         if len(self._buffer) < self._chunk_bytes and not self._at_end:
-            block = self._blocks.pop() if self._blocks else bytearray()
-            if len(block) != self._chunk_bytes:
-                block = bytearray(self._chunk_bytes)
-            block[: len(self._buffer)] = self._buffer
-            filled = len(self._buffer) + self._stream.readinto(memoryview(block)[len(self._buffer) :])
-            self._at_end = filled < len(block)
-            text = memoryview(block)[:filled]
+            # Not a bytearray, which writes zeros first: a small file fills little of it.
+            block = self._blocks.pop() if self._blocks else memoryview(np.empty(2 * self._small_chunk_bytes, np.uint8))
+            room = block[: self._chunk_bytes]
+            room[: len(self._buffer)] = self._buffer
+            filled = len(self._buffer) + self._stream.readinto(room[len(self._buffer) :])
+            self._at_end = filled < len(room)
+            text = room[:filled]
             end = _end_of_an_event(text)
             if end is not None:
                 end += _last_event_bytes(text[end:]) if self._at_end else 0
@@ -247,6 +248,9 @@ class EventReader:
 
     def _accept(self, chunk: Chunk, parser: ChunkParser, facts: ChunkFacts, parts: Parts) -> None:
         """Number the chunk's events and have them written."""
+        if parser.is_scanned:  # the scanner has copies: the next chunk may be read into this one's memory
+            self._reuse(chunk)
+            chunk = replace(chunk, block=None)
         job = self._pool.submit(parser.write, chunk, facts, parts.event_count, self._stage, self._args_path)
         self._writing.append((parser, chunk, job))
         parts.event_count += facts.event_count
