@@ -177,7 +177,7 @@ class EventReader:
             self._chunk_bytes = 2 * self._small_chunk_bytes
         if len(self._buffer) < self._chunk_bytes and not self._at_end:
             # Not a bytearray, which writes zeros first: a small file fills little of it.
-            block = self._blocks.pop() if self._blocks else memoryview(np.empty(2 * self._small_chunk_bytes, np.uint8))
+            block = self._blocks.pop() if self._blocks else np.empty(2 * self._small_chunk_bytes, np.uint8).data
             room = block[: self._chunk_bytes]
             room[: len(self._buffer)] = self._buffer
             filled = len(self._buffer) + self._stream.readinto(room[len(self._buffer) :])
