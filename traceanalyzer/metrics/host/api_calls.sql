@@ -6,7 +6,7 @@
 --   name           VARCHAR  name of the call
 --   start_ns       BIGINT   start
 --   dur_ns         BIGINT   duration
---   depth          INTEGER  slices of its thread around it
+--   depth          INTEGER  number of slices around it
 --   parent_id      BIGINT   innermost slice around it; NULL: none
 --   op_id          BIGINT   innermost operator around it; NULL: none
 --   annotation_id  BIGINT   innermost annotation around it; NULL: none

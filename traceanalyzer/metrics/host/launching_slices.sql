@@ -1,5 +1,5 @@
--- One row per slice of the host that launched GPU work: a call of the runtime or driver, in traces of other tools an
--- operator or a range.
+-- One row per slice of the host that launched GPU work. It is a call of the runtime or driver; in the traces of some tools
+-- it is an operator or a range.
 --
 -- columns: trace_id
 --   slice_id       BIGINT   the slice (host_slices.slice_id, gpu_ops.launch_id)
@@ -18,7 +18,7 @@ SELECT trace_id, slice_id, thread_id, name, start_ns, dur_ns, parent_id, op_id, 
 FROM api_calls
 SEMI JOIN launched USING (trace_id, slice_id)
 UNION ALL
--- Nearly always there are none, and no slice is read for them.
+-- In most traces there are none, and DuckDB then reads no slice.
 SELECT trace_id, slice_id, thread_id, name, start_ns, dur_ns, parent_id, op_id, annotation_id, python_id
 FROM host_slices
 SEMI JOIN (FROM launched ANTI JOIN api_calls USING (trace_id, slice_id)) AS others USING (trace_id, slice_id)
