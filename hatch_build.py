@@ -25,7 +25,9 @@ FOLDER = Path("traceanalyzer/ingest/native")
 # By library: the sources that say whether it is up to date, of which the last one is compiled.
 SCANNER = FOLDER / "scanner.so"
 LIBRARIES = {
-    SCANNER: tuple(FOLDER / name for name in ("columns.h", "words.h", "nesting.h", "pages.h", "ranges.h", "scanner.c")),
+    SCANNER: tuple(
+        FOLDER / name for name in ("columns.h", "words.h", "between.h", "nesting.h", "pages.h", "ranges.h", "scanner.c")
+    ),
     Path("traceanalyzer/attribution/replay/replay_pass.so"): (Path("traceanalyzer/attribution/replay/replay_pass.c"),),
 }
 # Doubles are computed as written: no product and sum in one step.

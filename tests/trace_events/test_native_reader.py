@@ -84,6 +84,18 @@ ACCEPTED = {
     "times of the epoch, many digits": slice_text("a", "1712345678901234.56749951234567891234567", "0.1234567"),
     "whole times of the epoch": slice_text("a", 1712345678901234, "0.0005"),
     "times near the limit of doubles": slice_text("a", "8796093022207.999"),
+    "keys that come again with other blanks and in another order": ",".join(
+        f'{{"ph": "X",{blanks}"name":{blanks}"a", {keys}, "args": {{"External id":{blanks}5, "b": 1{blanks}}}{blanks}}}'
+        for blanks in ("", " ", "\n", " " * 7, " " * 80, " ")
+        for keys in ('"ts": 1, "dur": 2', '"dur": 2, "ts": 1', '"cat": "cpu_op", "ts": 1, "dur": 2')
+    ),
+    "stacks of several slices": ",".join(
+        slice_text("a", args='{"Ev Idx": 1, "Call stack": "f.py(3): f"}') for _ in "ab"
+    ),
+    "more keys than are kept": ",".join(
+        slice_text("a", args=f'{{"{number} and more": {number}, "{number % 9}": [], "x": {{}}}}')
+        for number in range(400)
+    ),
     "times beyond the limit of doubles": slice_text("a", "8796093022208.001") + "," + slice_text("b", "-0.0015", 1),
 }
 
@@ -103,6 +115,12 @@ REFUSED = {
     "no events": "",
     "text that is no JSON": slice_text("a") + ", {",
     "trailing commas": slice_text("a") + ",",
+    "a comma before a key that came before": slice_text("a")
+    + ", {"
+    + slice_text("a").replace('{"ph": "X"', ', "ph": "X"'),
+    "arguments that begin with a comma": ",".join(
+        slice_text("a", args=args) for args in ('{"a": 1, "b": 2}', '{"a": 1, "b": 2}', '{, "b": 2}')
+    ),
     "events without a comma between them": slice_text("a") + slice_text("a"),
     "what is no event": "5",
     "empty events": "{}",

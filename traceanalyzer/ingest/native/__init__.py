@@ -27,7 +27,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 READER_VARIABLE = "TRACEANALYZER_READER"
 READERS = {"native": "native, and DuckDB for unusual chunks", "duckdb": "DuckDB"}
 SOURCES = [
-    Path(__file__).with_name(name) for name in ("columns.h", "words.h", "nesting.h", "pages.h", "ranges.h", "scanner.c")
+    Path(__file__).with_name(name)
+    for name in ("columns.h", "words.h", "between.h", "nesting.h", "pages.h", "ranges.h", "scanner.c")
 ]
 LIBRARY = Path(__file__).with_name("scanner.so")
 

@@ -118,7 +118,7 @@ static bool add_row(struct table *table) {
 }
 
 static void set_valid(struct table *table, int at) {
-    int64_t row = table->row_count - 1;
+    uint64_t row = (uint64_t)table->row_count - 1;
     table->columns[at].valid[row / 8] |= (byte)(1 << (row % 8));
 }
 
@@ -140,7 +140,10 @@ static void set_small(struct table *table, int at, int number) {
 /* A value of an absent row entry is never looked at; it is set so that no memory is read that nothing was written to. */
 static void set_nothing(struct table *table, int at) {
     struct column *column = &table->columns[at];
-    memset(column->data + (table->row_count - 1) * column->width, 0, (size_t)column->width);
+    int64_t row = table->row_count - 1;
+    if (column->width == 8) ((int64_t *)column->data)[row] = 0;
+    else if (column->width == 4) ((int32_t *)column->data)[row] = 0;
+    else column->data[row] = 0;
 }
 
 static void set_number_or_nothing(struct table *table, int at, bool known, int64_t number) {

@@ -10,13 +10,14 @@
  *     or NULL to refuse; NULL is handed up at once.
  *   - What is written out is no longer than what was read, but for numbers, which grow by SPARE_BYTES a chunk at most. So
  *     two buffers of known size, made before the scan, hold all texts of a chunk (`texts`) and of an event (`scratch`),
- *     with room for a copied word behind them.
+ *     with room for what is between two values behind them.
  *   - Nothing recurses; values nest at most MOST_LEVELS deep, one bit a level.
  *   - A scanner keeps its memory from chunk to chunk; its columns are valid until its next scan.
  */
 #define _POSIX_C_SOURCE 200809L /* for pread */
 #include "columns.h"
 #include "words.h"
+#include "between.h"
 #include "nesting.h"
 #include "pages.h"
 #include "ranges.h"
@@ -107,12 +108,14 @@ struct scanner {
     /* What the times of the chunk are like, which decides between digits and doubles. */
     bool has_large_time, has_long_fraction, has_inexact_double, has_inner_time;
     struct word fields[FIELDS], arguments[ARGUMENTS];
+    struct betweens between_fields, between_arguments;
     int category_count;
     struct {
         char name[MOST_CATEGORY_BYTES];
         struct word word;
         int class, category;
     } categories[MOST_CATEGORIES];
+    byte category_order[MOST_CATEGORIES]; /* in which they are looked for: those that come often move to the front */
 };
 
 /* -- Values -------------------------------------------------------------------------------------------------------- */
@@ -143,12 +146,17 @@ static inline bool is_word(const byte *start, int64_t size, uint64_t head, const
     return head == word->head && size == word->size && (size <= WORD || !memcmp(start, word->text, (size_t)size));
 }
 
+static bool is_time_key(const byte *start, int64_t size) {
+    return (size == 2 && equals(start, size, "ts")) || (size == 3 && equals(start, size, "dur"));
+}
+
+static bool is_stack_key(const byte *start, int64_t size) { return size == 10 && equals(start, size, "Call stack"); }
+
 /* Notes the key of a value within an event's values, and returns which of the arguments it names at their first level. */
 static int note_key(struct scanner *scanner, const byte *start, int64_t size, bool has_escape, bool of_arguments) {
     struct event *event = &scanner->event;
-    if (has_escape || (size == 2 && equals(start, size, "ts")) || (size == 3 && equals(start, size, "dur")))
-        scanner->has_inner_time = true;
-    if (has_escape || (size == 10 && equals(start, size, "Call stack"))) event->has_stack_key = true;
+    if (has_escape || is_time_key(start, size)) scanner->has_inner_time = true;
+    if (has_escape || is_stack_key(start, size)) event->has_stack_key = true;
     if (!of_arguments || size < 7 || size > 16) return ARGUMENTS;
     int found = 0;
     uint64_t head = head_of(start, size);
@@ -160,8 +168,9 @@ static int note_key(struct scanner *scanner, const byte *start, int64_t size, bo
 static const byte *copy_value(struct scanner *scanner, const byte *at, const byte *end, byte **out, bool of_arguments) {
     uint64_t objects = 0; /* the lowest bit says whether the innermost level is an object, and not a list */
     int level = 0, argument = ARGUMENTS;
-    byte *to = *out, *argument_start = NULL, *key_start;
-    const byte *key_end;
+    byte *to = *out, *argument_start = NULL, *key_start, *written = NULL;
+    const byte *key_end, *behind = NULL; /* the last value of the first level */
+    struct between *last = &scanner->between_arguments.start, *next;
 
 value:
     if (at == end) return NULL;
@@ -175,8 +184,14 @@ value:
         at = skip_blanks(at + 1, end);
         if (at == end) return NULL;
         if (*at == (objects & 1 ? '}' : ']')) goto closed;
-        if (objects & 1) goto key;
-        goto value;
+        if (!(objects & 1)) goto value;
+        if (level == 1) {
+            behind = at;
+            written = to;
+            next = of_arguments ? known_between(last, at, end) : NULL;
+            if (next != NULL) goto known;
+        }
+        goto key;
     case '"':
         *to++ = '"';
         at = copy_text(at + 1, end, &to, true);
@@ -203,6 +218,12 @@ ended:
         *kept = (struct slice){argument_start, to - argument_start};
         argument = ARGUMENTS;
     }
+    if (level == 1) {
+        behind = at;
+        written = to;
+        next = of_arguments ? known_between(last, at, end) : NULL;
+        if (next != NULL) goto known;
+    }
     at = skip_blanks(at, end);
     if (at == end) return NULL;
     if (*at == ',') {
@@ -212,12 +233,29 @@ ended:
         goto value;
     }
     if (*at != (objects & 1 ? '}' : ']')) return NULL;
+    if (level == 1 && of_arguments)
+        keep_between(&scanner->between_arguments, last, behind, at + 1, (struct slice){at, 1}, CLOSES, false);
 
 closed:
     *to++ = *at++;
     level--;
     objects >>= 1;
     goto ended;
+
+known:
+    memcpy(to, next->written, BETWEEN_BYTES);
+    to += next->written_size;
+    at += next->size;
+    if (next->meaning == CLOSES) {
+        *out = to;
+        return at;
+    }
+    at = skip_blanks(at, end); /* more of them than usual */
+    scanner->event.has_stack_key |= next->has_stack_key;
+    argument = next->meaning;
+    argument_start = to;
+    last = next;
+    goto value;
 
 key:
     if (at == end || *at != '"') return NULL;
@@ -227,7 +265,8 @@ key:
     at = copy_text(at + 1, end, &to, true);
     if (at == NULL) return NULL;
     bool has_escape = memchr(key_end, '\\', (size_t)(at - key_end)) != NULL;
-    int found = note_key(scanner, key_start, to - key_start, has_escape, of_arguments && level == 1);
+    int64_t key_size = to - key_start;
+    int found = note_key(scanner, key_start, key_size, has_escape, of_arguments && level == 1);
     *to++ = '"';
     at = skip_blanks(at, end);
     if (at == end || *at != ':') return NULL;
@@ -236,6 +275,12 @@ key:
     if (level == 1) {
         argument = found;
         argument_start = to;
+        if (of_arguments && !has_escape && !is_time_key(key_start, key_size)) {
+            struct slice copied = {written, to - written};
+            last = keep_between(&scanner->between_arguments, last, behind, at, copied, found, is_stack_key(key_start, key_size));
+        } else {
+            last = &scanner->between_arguments.unknown;
+        }
     }
     goto value;
 }
@@ -301,7 +346,6 @@ static const byte *read_time(struct scanner *scanner, const byte *at, const byte
             if (whole >= largest) return NULL;
         }
     int64_t digits = at - start, decimals = 0, millionths = 0, mantissa = whole;
-    bool fits = true; /* the number without its point is exact as a double */
     if (at < end && *at == '.') {
         at++;
         if (!is_digit(at, end)) return NULL;
@@ -309,8 +353,7 @@ static const byte *read_time(struct scanner *scanner, const byte *at, const byte
             int digit = *at - '0';
             if (decimals < 6) millionths = 10 * millionths + digit;
             else if (decimals == 6) millionths += digit >= 5;
-            fits = fits && decimals < 22 && mantissa <= (most_of_a_double - digit) / 10;
-            if (fits) mantissa = 10 * mantissa + digit;
+            if (mantissa <= most_of_a_double) mantissa = 10 * mantissa + digit;
         }
         for (int64_t missing = decimals; missing < 6; missing++) millionths *= 10;
     }
@@ -320,6 +363,7 @@ static const byte *read_time(struct scanner *scanner, const byte *at, const byte
         scanner->has_large_time |= whole >= exact_below;
         scanner->has_long_fraction |= digits >= 13 && decimals > 0;
     }
+    bool fits = decimals <= 22 && mantissa <= most_of_a_double; /* the number without its point is exact as a double */
     int64_t ns = whole * 1000 + (millionths + 500) / 1000;
     time->ns = time->double_ns = negative ? -ns : ns;
     if (decimals > 3 || whole >= exact_below) {
@@ -374,29 +418,41 @@ static bool is_of_dialect(const struct event *event) {
     return false;
 }
 
+/* The place of a category among those that are known, or -1. */
+static int category_of(struct scanner *scanner, const byte *start, int64_t size) {
+    uint64_t head = head_of(start, size);
+    byte *order = scanner->category_order;
+    for (int at = 0; at < scanner->category_count; at++) {
+        byte found = order[at];
+        if (!is_word(start, size, head, &scanner->categories[found].word)) continue;
+        order[at] = order[at / 2];
+        order[at / 2] = found;
+        return found;
+    }
+    return -1;
+}
+
 /* Finds class and category of an event, as chunk.sql; the class of one that is no slice is its category's alone. */
-static bool classify(const struct scanner *scanner, char phase, int *class, int *category) {
+static bool classify(struct scanner *scanner, char phase, int *class, int *category) {
     const struct event *event = &scanner->event;
     struct slice raw = event->texts[CAT];
     *class = HOST;
     *category = OTHER;
     if (raw.size < 0) return phase != 'X' || !is_of_dialect(event);
-    for (int64_t at = 0; at < raw.size; at++) {
-        if (raw.start[at] >= 0x80) return false; /* some fold to plain letters */
-    }
-    if (raw.size >= MOST_CATEGORY_BYTES) return true;
-    char folded[MOST_CATEGORY_BYTES];
-    for (int64_t at = 0; at < raw.size; at++) {
-        byte sign = raw.start[at];
-        folded[at] = (char)(sign >= 'A' && sign <= 'Z' ? sign + 32 : sign);
-    }
-    uint64_t head = head_of((const byte *)folded, raw.size);
-    for (int at = 0; at < scanner->category_count; at++) {
-        if (is_word((const byte *)folded, raw.size, head, &scanner->categories[at].word)) {
-            *class = scanner->categories[at].class;
-            *category = scanner->categories[at].category;
-            break;
+    int found = category_of(scanner, raw.start, raw.size);
+    if (found < 0) {
+        char folded[MOST_CATEGORY_BYTES];
+        for (int64_t at = 0; at < raw.size; at++) {
+            byte sign = raw.start[at];
+            if (sign >= 0x80) return false; /* some fold to plain letters */
+            if (at < MOST_CATEGORY_BYTES) folded[at] = (char)(sign >= 'A' && sign <= 'Z' ? sign + 32 : sign);
         }
+        if (raw.size >= MOST_CATEGORY_BYTES) return true;
+        found = category_of(scanner, (const byte *)folded, raw.size);
+    }
+    if (found >= 0) {
+        *class = scanner->categories[found].class;
+        *category = scanner->categories[found].category;
     }
     if (*class == REFUSED) return false;
     if (*class == GPU && is_foreign(event)) {
@@ -426,11 +482,12 @@ static bool read_number(struct slice text, struct number *number) {
     if (at == end || end - at > 20 || (*at == '0' && end - at > 1)) return false;
     number->is_none = equals(text.start, text.size, "18446744073709551615");
     uint64_t value = 0, limit = (uint64_t)INT64_MAX + negative;
+    bool is_short = end - at < 19; /* fits in any case */
     number->known = true;
     for (; at < end; at++) {
         if (!is_digit(at, end)) return false;
         uint64_t digit = (uint64_t)(*at - '0');
-        if (value > (limit - digit) / 10) number->known = false;
+        if (!is_short && value > (limit - digit) / 10) number->known = false;
         value = 10 * value + digit; /* of no use once it is too large */
     }
     number->value = (int64_t)(negative ? 0 - value : value);
@@ -659,21 +716,42 @@ static const byte *read_event(struct scanner *scanner, const byte *at, const byt
     for (int argument = 0; argument < ARGUMENTS; argument++) event->arguments[argument].size = -1;
     if (end - at > MOST_EVENT_BYTES) end = at + MOST_EVENT_BYTES;
     if (at == end || *at != '{') return NULL;
-    do {
-        at = skip_blanks(at + 1, end);
-        if (at == end || *at != '"') return NULL;
-        const byte *key = at + 1;
-        at = skip_plain(key, end);
-        if (at == end || *at != '"') return NULL;
-        int field = field_of(scanner, key, at - key);
-        at = skip_blanks(at + 1, end);
-        if (at == end || *at != ':') return NULL;
-        at = read_field(scanner, field, skip_blanks(at + 1, end), end, &scratch);
-        if (at == NULL) return NULL;
-        at = skip_blanks(at, end);
-        if (at == end) return NULL;
-    } while (*at == ',');
-    return *at == '}' ? at + 1 : NULL;
+    struct betweens *kept = &scanner->between_fields;
+    struct between *last = &kept->start;
+    const byte *behind = at + 1; /* the last value */
+    for (bool is_first = true;; is_first = false) {
+        struct between *next = known_between(last, behind, end);
+        int field;
+        if (next != NULL) {
+            at = behind + next->size;
+            field = next->meaning;
+            if (field == CLOSES) return at;
+            at = skip_blanks(at, end); /* more of them than usual */
+        } else {
+            at = skip_blanks(behind, end);
+            if (!is_first) {
+                if (at == end) return NULL;
+                if (*at == '}') {
+                    keep_between(kept, last, behind, at + 1, (struct slice){at, 1}, CLOSES, false);
+                    return at + 1;
+                }
+                if (*at != ',') return NULL;
+                at = skip_blanks(at + 1, end);
+            }
+            if (at == end || *at != '"') return NULL;
+            const byte *key = at + 1;
+            at = skip_plain(key, end);
+            if (at == end || *at != '"') return NULL;
+            field = field_of(scanner, key, at - key);
+            at = skip_blanks(at + 1, end);
+            if (at == end || *at != ':') return NULL;
+            at = skip_blanks(at + 1, end);
+            next = keep_between(kept, last, behind, at, (struct slice){key, 0}, field, false);
+        }
+        last = next;
+        behind = read_field(scanner, field, at, end, &scratch);
+        if (behind == NULL) return NULL;
+    }
 }
 
 static bool read_events(struct scanner *scanner, const byte *at, const byte *end) {
@@ -725,11 +803,12 @@ struct scanner *scanner_new(int category_count, const char *const *names, const 
         scanner->categories[at].word = word_of(scanner->categories[at].name);
         scanner->categories[at].class = classes[at];
         scanner->categories[at].category = categories[at];
+        scanner->category_order[at] = (byte)at;
     }
     scanner->category_count = category_count;
     for (int at = 0; at < FIELDS; at++) scanner->fields[at] = word_of(FIELD_NAMES[at]);
     for (int at = 0; at < ARGUMENTS; at++) scanner->arguments[at] = word_of(ARGUMENT_NAMES[at]);
-    scanner->scratch = malloc(MOST_EVENT_BYTES + SPARE_BYTES + WORD);
+    scanner->scratch = malloc(MOST_EVENT_BYTES + SPARE_BYTES + BETWEEN_BYTES);
     if (scanner->scratch == NULL) goto failed;
     for (int kind = 0; kind < TABLE_COUNT; kind++) {
         struct table *table = &scanner->tables[kind];
@@ -753,13 +832,15 @@ failed:
  * are those of doubles, and 2 where they are those of the digits. */
 int scanner_scan(struct scanner *scanner, const byte *text, int64_t length, int look_for_stacks) {
     for (int kind = 0; kind < TABLE_COUNT; kind++) table_clear(&scanner->tables[kind]);
+    memset(&scanner->between_fields, 0, sizeof scanner->between_fields);
+    memset(&scanner->between_arguments, 0, sizeof scanner->between_arguments);
     scanner->texts_size = scanner->event_count = 0;
     scanner->spare_bytes = SPARE_BYTES;
     scanner->look_for_stacks = look_for_stacks;
     scanner->has_stacks = scanner->has_large_time = scanner->has_long_fraction = false;
     scanner->has_inexact_double = scanner->has_inner_time = false;
     if (length > MOST_CHUNK_BYTES) return 0;
-    int64_t needed = length + SPARE_BYTES + WORD;
+    int64_t needed = length + SPARE_BYTES + BETWEEN_BYTES;
     if (needed > scanner->texts_capacity) {
         free(scanner->texts);
         scanner->texts = malloc((size_t)needed);

@@ -3,9 +3,37 @@
  * Invariants:
  *   - Every read lies before `end`; a position that is returned is at most `end`, or NULL to refuse.
  *   - A copy is no longer than what was read. Only a number may grow, and takes that from `spare_bytes`.
- *   - Copying a text may write a word where the rest of the text is going to be: one word beyond the last byte of a copy.
+ *   - Copying a text may write a block where the rest of the text is going to be: one block beyond the last byte of a copy.
  */
 #include <stdio.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+enum { BLOCK = 16 };
+
+static inline __m128i load_block(const byte *at) { return _mm_loadu_si128((const __m128i *)at); }
+
+static inline unsigned equal_bytes(__m128i block, __m128i other) {
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, other));
+}
+
+static inline __m128i is_sign(__m128i block, char sign) { return _mm_cmpeq_epi8(block, _mm_set1_epi8(sign)); }
+
+/* The bytes of a block that are no blanks, as bits. */
+static inline unsigned other_than_blanks(__m128i block) {
+    __m128i spaces = _mm_or_si128(is_sign(block, ' '), is_sign(block, '\n'));
+    __m128i others = _mm_or_si128(is_sign(block, '\r'), is_sign(block, '\t'));
+    return (unsigned)_mm_movemask_epi8(_mm_or_si128(spaces, others)) ^ 0xFFFF;
+}
+
+/* The bytes of a block that are not plain, as bits: also those below a space, and those of 128 and more, by their sign. */
+static inline unsigned not_plain_in(__m128i block) {
+    __m128i signs = _mm_or_si128(is_sign(block, '"'), is_sign(block, '\\'));
+    return (unsigned)_mm_movemask_epi8(_mm_or_si128(signs, _mm_cmplt_epi8(block, _mm_set1_epi8(' '))));
+}
+#else
+enum { BLOCK = WORD };
+#endif
 
 static const uint64_t ONES = 0x0101010101010101u, HIGH_BITS = 0x8080808080808080u;
 
@@ -17,6 +45,12 @@ static inline int bytes_before(uint64_t bits) { return bits ? 0 : WORD; }
 #endif
 
 static const byte *skip_several_blanks(const byte *at, const byte *end) {
+#ifdef __SSE2__
+    for (; end - at >= BLOCK; at += BLOCK) {
+        unsigned others = other_than_blanks(load_block(at));
+        if (others) return at + __builtin_ctz(others);
+    }
+#endif
     for (;;) {
         while (end - at >= WORD) {
             uint64_t other = load_word(at) ^ ONES * ' ';
@@ -49,7 +83,13 @@ static uint64_t not_plain(uint64_t word) {
 }
 
 /* Where the plain characters end. */
-static const byte *skip_plain(const byte *at, const byte *end) {
+static inline const byte *skip_plain(const byte *at, const byte *end) {
+#ifdef __SSE2__
+    for (; end - at >= BLOCK; at += BLOCK) {
+        unsigned found = not_plain_in(load_block(at));
+        if (found) return at + __builtin_ctz(found);
+    }
+#endif
     while (end - at >= WORD) {
         uint64_t found = not_plain(load_word(at));
         if (found) {
@@ -126,6 +166,17 @@ static const byte *copy_escape(const byte *at, const byte *end, byte **out, bool
 static const byte *copy_text(const byte *at, const byte *end, byte **out, bool as_json) {
     byte *to = *out;
     for (;;) {
+#ifdef __SSE2__
+        while (end - at >= BLOCK) {
+            __m128i block = load_block(at);
+            _mm_storeu_si128((__m128i *)to, block);
+            unsigned found = not_plain_in(block);
+            int plain = found ? __builtin_ctz(found) : BLOCK;
+            at += plain;
+            to += plain;
+            if (found) break;
+        }
+#endif
         while (end - at >= WORD) {
             uint64_t word = load_word(at);
             memcpy(to, &word, WORD);
@@ -190,6 +241,13 @@ static bool write_double(int64_t *spare_bytes, const byte *start, int64_t size, 
     return true;
 }
 
+/* Copies few signs: as a block where there is one, which is quicker than as many as there are. */
+static inline void copy_signs(const byte *start, int64_t size, const byte *end, byte **out) {
+    if (size <= BLOCK && end - start >= BLOCK) memcpy(*out, start, BLOCK);
+    else memcpy(*out, start, (size_t)size);
+    *out += size;
+}
+
 /* Copies a number as the reference writes it: a whole number of 64 bits as it is, a fraction of at most 15 digits, which
  * every double tells apart, without zeros at its end. */
 static const byte *copy_number(int64_t *spare_bytes, const byte *at, const byte *end, byte **out) {
@@ -205,8 +263,7 @@ static const byte *copy_number(int64_t *spare_bytes, const byte *at, const byte 
         int64_t digits = at - whole, most = negative ? 19 : 20;
         if (digits > most || (digits == most && memcmp(whole, negative ? SMALLEST : LARGEST, (size_t)digits) > 0)) return NULL;
         if (negative && *whole == '0') return NULL;
-        memcpy(*out, start, (size_t)(at - start));
-        *out += at - start;
+        copy_signs(start, at - start, end, out);
         return at;
     }
     bool is_plain_fraction = *at == '.';
@@ -227,8 +284,7 @@ static const byte *copy_number(int64_t *spare_bytes, const byte *at, const byte 
     while (is_plain_fraction && last[-1] == '0' && last > point + 2) last--;
     bool is_zero = *whole == '0' && last == point + 2 && point[1] == '0';
     if (is_plain_fraction && last - whole <= 16 && (*whole != '0' || point[1] != '0' || (is_zero && !negative))) {
-        memcpy(*out, start, (size_t)(last - start));
-        *out += last - start;
+        copy_signs(start, last - start, end, out);
         return at;
     }
     return write_double(spare_bytes, start, at - start, out) ? at : NULL;
