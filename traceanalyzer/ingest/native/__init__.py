@@ -241,12 +241,10 @@ class NativeScanner:
         offsets = self._library.scanner_args_offsets(self._scanner)
         count = self._row_count(_ARGS)
         texts = self._texts(count, offsets, self._library.scanner_args_bytes(self._scanner))
-        ids, kept = self._column(_ARGS, 0, pa.int64(), count), texts
-        is_naming = np.asarray(self._column(_ARGS, 1, pa.int8(), count)) != 0
-        if is_naming.any():
-            ids, kept = ids.filter(pa.array(~is_naming)), texts.filter(pa.array(~is_naming))
+        ids, is_naming = self._column(_ARGS, 0, pa.int64(), count), self._column(_ARGS, 1, pa.int8(), count)
+        args = pa.table({"event_id": _shifted(ids, first_event_id), "args": _as_json(texts)})
         return {
-            "args": pa.table({"event_id": _shifted(ids, first_event_id), "args": _as_json(kept)}),
+            "args": _without(np.flatnonzero(np.asarray(is_naming)), args),
             "host": self._part(_HOST, _HOST_COLUMNS, first_event_id, texts),
             "gpu_events": self._part(_GPU, _GPU_COLUMNS, first_event_id, texts),
             "other": self._part(_OTHER, _OTHER_COLUMNS, first_event_id, texts),
@@ -305,6 +303,13 @@ class NativeScanner:
         places = pa.foreign_buffer(offsets, (count + 1) * 4, self)
         size = int(np.frombuffer(memoryview(places), np.int32)[-1])
         return pa.Array.from_buffers(pa.string(), count, [None, places, pa.foreign_buffer(content, size, self)])
+
+
+def _without(places: NDArray[np.intp], rows: pa.Table) -> pa.Table:
+    """Return the other rows, in the memory of all: texts are long, and few are left out, most of them in a row."""
+    bounds = np.array([-1, *places, len(rows)])
+    sizes = zip((bounds[:-1] + 1).tolist(), (np.diff(bounds) - 1).tolist(), strict=True)
+    return pa.concat_tables([rows.slice(0, 0), *(rows.slice(first, size) for first, size in sizes if size)])
 
 
 def _shifted(ids: Any, first_id: int) -> Any:
