@@ -98,7 +98,7 @@ def test_recordings_that_are_checked_in_parts_are_corrected_alike(
     rows: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tables(rows)
-    monkeypatch.setattr("traceanalyzer.ingest.device_check._PART_ROWS", 3)
+    monkeypatch.setattr("traceanalyzer.ingest.device_check.bounds._PART_ROWS", 3)
     parts = tables(rows)
     assert whole.defects
     assert (parts.defects, kernels(parts)) == (whole.defects, kernels(whole))

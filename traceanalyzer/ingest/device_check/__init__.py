@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,55 +98,6 @@ _IDLE_NS, _LEAST_LAUNCHES = 10_000, 12
 _DRIFT_FIT, _MOST_DRIFT = 0.99, 0.1
 # Nothing is queued for so long.
 _NEVER_QUEUED_NS = 3_600 * 10**9
-_SUSPECTS = """
-SELECT count(*)
-FROM bounded_work
-WHERE end_ns > least(next_ns, tenth_end_ns) + $rounding_ns
-    OR ($clocks_agree AND end_ns > returned_ns)
-"""
-# Sorting more than this takes a disk.
-_PART_ROWS = 1_000_000
-# Of more lanes than any program has, the first ten of each would take more memory than the check.
-_MOST_LANES = 10_000
-_EVER_NS = (-(2**63), 2**63 - 1)
-_NO_LATER_WORK = """
-CREATE OR REPLACE TEMP TABLE later_work AS
-SELECT lane, start_ns, end_ns, call_start_ns
-FROM device_work
-LIMIT 0;
-CREATE OR REPLACE TEMP TABLE later_ends AS
-SELECT lane, start_ns, end_ns
-FROM device_work
-LIMIT 0
-"""
-_LATER_WORK = """
-CREATE OR REPLACE TEMP TABLE later_work AS
-SELECT lane, min(start_ns) AS start_ns, min(end_ns) AS end_ns, min(call_start_ns) AS call_start_ns
-FROM (
-    FROM later_work
-    UNION ALL
-    SELECT lane, CASE WHEN is_ordered THEN start_ns END, CASE WHEN is_ordered THEN end_ns END, call_start_ns
-    FROM device_work
-    WHERE start_ns >= $first_ns AND start_ns < $last_ns
-)
-GROUP BY lane
-"""
-_LATER_ENDS = """
-CREATE OR REPLACE TEMP TABLE later_ends AS
-SELECT lane, first_ones.start_ns, first_ones.end_ns
-FROM (
-    SELECT lane, unnest(arg_min({'start_ns': start_ns, 'end_ns': end_ns}, (start_ns, end_ns), 10)) AS first_ones
-    FROM (
-        FROM later_ends
-        UNION ALL
-        SELECT lane, start_ns, end_ns
-        FROM device_work
-        WHERE start_ns >= $first_ns AND start_ns < $last_ns
-    )
-    WHERE (SELECT count(*) FROM later_work) <= $most_lanes
-    GROUP BY lane
-)
-"""
 _NO_OVERRUNS = "CREATE OR REPLACE TEMP TABLE overruns (op_id BIGINT, name VARCHAR, recorded_ns BIGINT, dur_ns BIGINT)"
 
 # defect → (severity, what it means)
@@ -236,9 +186,15 @@ def check_device_records(database: duckdb.DuckDBPyConnection, *, launched_in_ord
     row a call that returns after work on a stream, or on all of a device (NULL), that was launched before: device,
     stream, start_ns, end_ns. Work that several threads launch is not `launched_in_order`: no launch proves a start.
     """
+    from traceanalyzer.ingest.device_check.bounds import bound_work
+
     defects: dict[str, tuple[int, str]] = {}
-    _bound_work(database)
-    starts_ns = _starts_in_order(database, defects) if launched_in_order else {}
+    bound_work(database)
+    starts_ns: dict[int, int] = {}
+    if launched_in_order:
+        starts_ns, changed = _starts_in_order(database, defects)
+        if changed:
+            bound_work(database)
     _find_overruns(database, clocks_agree=False)
     shifts, apart, contradicted = _clocks(database)
     if apart:
@@ -261,13 +217,16 @@ def check_device_records(database: duckdb.DuckDBPyConnection, *, launched_in_ord
     return Findings(shifts, starts_ns, {op_id: dur_ns for op_id, _, _, dur_ns in damaged}, defects)
 
 
-def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]) -> dict[int, int]:
-    """Correct the starts in `device_work` that contradict the order of launches, and return them by operation.
+def _starts_in_order(
+    database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]
+) -> tuple[dict[int, int], bool]:
+    """Correct the starts in `device_work` that contradict the order of launches; return them by operation.
 
-    Launches whose own times contradict it have none there any more. `bounded_work` says whether there are any.
+    Launches whose own times contradict it have none there any more, which counts as a change, too. `bounded_work` says
+    whether there are any.
     """
     if not database.execute("SELECT bool_or(is_out_of_order) FROM bounded_work").fetchall()[0][0]:
-        return {}
+        return {}, False
     values = {"overlap_ns": _OVERLAP_NS, "few": FEW, "few_share": FEW_SHARE}
     database.execute(_sql("misplaced_starts"), values)
     found = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
@@ -286,49 +245,22 @@ def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tup
             "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id AND other.start_ns IS NOT NULL"
         )
     database.execute("DROP TABLE misplaced_starts")
-    if found:
-        _bound_work(database)
-    return {op_id: start_ns for op_id, _, _, start_ns in rows}
-
-
-def _bound_work(database: duckdb.DuckDBPyConnection) -> None:
-    """Make the table `bounded_work`, from the last part of a recording to the first: so much is sorted in memory."""
-    ((count,),) = database.execute("SELECT count(*) FROM device_work").fetchall()
-    shares = [part / -(-count // _PART_ROWS) for part in range(1, -(-count // _PART_ROWS))]
-    inner: list[int] = []
-    if shares:
-        quantiles = "SELECT approx_quantile(start_ns, CAST($shares AS FLOAT[])) FROM device_work"
-        ((inner,),) = database.execute(quantiles, {"shares": shares}).fetchall()
-    edges = [_EVER_NS[0], *inner, _EVER_NS[1]]
-    database.execute(_NO_LATER_WORK)
-    into = "CREATE OR REPLACE TEMP TABLE bounded_work AS "
-    for first_ns, last_ns in reversed(list(pairwise(edges))):
-        bounds = {"first_ns": first_ns, "last_ns": last_ns}
-        database.execute(into + _sql("bounded_work"), bounds)
-        into = "INSERT INTO bounded_work "
-        if first_ns != _EVER_NS[0]:
-            database.execute(_LATER_WORK, bounds)
-            database.execute(_LATER_ENDS, {**bounds, "most_lanes": _MOST_LANES})
-    database.execute("DROP TABLE later_work; DROP TABLE later_ends")
+    return {op_id: start_ns for op_id, _, _, start_ns in rows}, bool(found)
 
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:
-    # Planning the search takes longer than most traces' rows, and sound traces have none to look for.
-    if not database.execute(_SUSPECTS, {"rounding_ns": ROUNDING_NS, "clocks_agree": clocks_agree}).fetchall()[0][0]:
+    values = {
+        "rounding_ns": ROUNDING_NS,
+        "overlap_ns": _OVERLAP_NS,
+        "clock_ns": CLOCK_NS,
+        "clocks_agree": clocks_agree,
+    }
+    database.execute(_sql("suspects"), values)
+    if database.execute("FROM suspects LIMIT 1").fetchall():
+        database.execute(_sql("overruns"), {"few": FEW, "few_share": FEW_SHARE, "times": _TOO_LONG})
+    else:
         database.execute(_NO_OVERRUNS)
-        return
-    database.execute(
-        _sql("overruns"),
-        {
-            "rounding_ns": ROUNDING_NS,
-            "overlap_ns": _OVERLAP_NS,
-            "clock_ns": CLOCK_NS,
-            "clocks_agree": clocks_agree,
-            "few": FEW,
-            "few_share": FEW_SHARE,
-            "times": _TOO_LONG,
-        },
-    )
+    database.execute("DROP TABLE suspects")
 
 
 def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, int]:

@@ -4,25 +4,11 @@
 -- that ends after ten later ones of its stream, and lasts $times as long as equal work does; or ten times as long again,
 -- and ends after the fewer that are behind it.
 CREATE OR REPLACE TEMP TABLE overruns AS
-WITH bounds AS (
-    SELECT
-        *,
-        CASE
-            WHEN next_ns > start_ns AND end_ns > next_ns + $rounding_ns
-                AND (end_ns > next_end_ns + $rounding_ns OR end_ns > next_ns + $overlap_ns)
-            THEN next_ns
-        END AS ordered_end_ns,
-        -- What starts after the return has another clock or a damaged start: its duration tells nothing.
-        CASE
-            WHEN $clocks_agree AND returned_ns > start_ns AND end_ns > returned_ns + $clock_ns THEN returned_ns
-        END AS waited_end_ns
-    FROM bounded_work
-),
-beside_many AS (
-    SELECT op_id, work.device, name, size_bytes, bounds.end_ns - bounds.start_ns AS dur_ns, is_near_end
-    FROM bounds
+WITH beside_many AS (
+    SELECT op_id, work.device, name, size_bytes, suspects.end_ns - suspects.start_ns AS dur_ns, is_near_end
+    FROM suspects
     JOIN device_work AS work USING (op_id)
-    WHERE ordered_end_ns IS NULL AND waited_end_ns IS NULL AND bounds.end_ns > tenth_end_ns + $rounding_ns
+    WHERE ordered_end_ns IS NULL AND waited_end_ns IS NULL
 ),
 too_long AS (
     SELECT beside_many.op_id
@@ -40,8 +26,8 @@ too_long AS (
     WHERE beside_many.dur_ns > $times * usual_ns * if(is_near_end, 10, 1)
 ),
 damaged AS (
-    SELECT bounds.*, coalesce(least(ordered_end_ns, waited_end_ns), end_ns) - start_ns AS most_ns
-    FROM bounds
+    SELECT suspects.*, coalesce(least(ordered_end_ns, waited_end_ns), end_ns) - start_ns AS most_ns
+    FROM suspects
     LEFT JOIN too_long USING (op_id)
     WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL OR too_long.op_id IS NOT NULL
 ),

@@ -23,7 +23,7 @@ SELECT
     event_id AS op_id,
     coalesce(device, 0) AS device,
     stream,
-    concat_ws('/', coalesce(device, 0), track_pid, context, stream) AS lane,
+    hash(coalesce(device, 0), track_pid, context, stream) AS lane,
     gpu.name, size_bytes, gpu.start_ns,
     gpu.start_ns + dur_ns AS end_ns,
     graph_id IS NULL
