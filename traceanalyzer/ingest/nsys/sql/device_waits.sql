@@ -13,16 +13,25 @@ only_device AS (
     FROM device_work
     HAVING count(DISTINCT device) = 1
 ),
+names AS MATERIALIZED (
+    -- Few names are different, and rows are many.
+    SELECT
+        name,
+        calls_to(name, 'wait for a device') AS is_of_device,
+        calls_to(name, 'wait for a stream') AS is_of_stream,
+        calls_to(name, 'wait for an event') AS is_of_event
+    FROM (SELECT DISTINCT name FROM read_parquet($slices) WHERE category IN ('runtime', 'driver'))
+),
 calls AS (
     SELECT
         only_device.device, records.stream, start_ns,
         start_ns + dur_ns AS end_ns,
-        calls_to(name, 'wait for a device') AS is_of_device
+        is_of_device
     FROM read_parquet($slices) AS slices
+    JOIN names ON names.name = slices.name AND (is_of_device OR is_of_stream)
     CROSS JOIN only_device
     LEFT JOIN records ON records.correlation = slices.correlation
     WHERE category IN ('runtime', 'driver')
-        AND (calls_to(name, 'wait for a device') OR calls_to(name, 'wait for a stream'))
 ),
 event_records AS (
     SELECT globalPid, eventSyncId, any_value(streamId) AS stream, any_value(correlationId) AS correlation
@@ -42,8 +51,8 @@ event_waits AS (
     JOIN event_records USING (globalPid, eventSyncId)
     JOIN read_parquet($slices) AS recording ON recording.correlation = event_records.correlation
     JOIN read_parquet($slices) AS waiting ON waiting.correlation = sync.correlationId
+    JOIN names ON names.name = waiting.name AND is_of_event
     CROSS JOIN only_device
-    WHERE calls_to(waiting.name, 'wait for an event')
 ),
 streams AS (
     SELECT DISTINCT processId, streamId, flag

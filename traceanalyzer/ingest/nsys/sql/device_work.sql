@@ -1,14 +1,21 @@
 -- GPU work of one trace, with the calls that launched it, as `device_check` wants it. Moves of managed memory are of no
 -- stream; a whole replay of a graph is.
 CREATE OR REPLACE TEMP TABLE device_work AS
-WITH calls AS (
-    -- What names say, for few of them are different, and rows are many.
+WITH names AS MATERIALIZED (
+    -- Few names are different, and rows are many.
+    SELECT
+        name,
+        regexp_matches(name, 'LaunchKernelEx|GraphLaunch|^hipExt') AS is_free,
+        contains(name, 'Async') AS is_async
+    FROM (SELECT DISTINCT name FROM read_parquet($slices) WHERE correlation IS NOT NULL)
+),
+calls AS (
     SELECT
         slice_id, start_ns,
         start_ns + dur_ns AS end_ns,
-        regexp_matches(name, 'LaunchKernelEx|GraphLaunch|^hipExt') AS is_free,
-        contains(name, 'Async') AS is_async
+        is_free, is_async
     FROM read_parquet($slices)
+    LEFT JOIN names USING (name)
     WHERE correlation IS NOT NULL -- only numbered calls launch work
 )
 SELECT
