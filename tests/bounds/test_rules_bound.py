@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from traceanalyzer.cli import main
 from traceanalyzer.rules.evaluation import interventions
-from traceanalyzer.rules.evaluation.interventions import DeviceBound, Intervention, fill_bound
-from traceanalyzer.rules.rule_set.loading import load_rules, rule_called
+from traceanalyzer.rules.evaluation.interventions import DeviceBound, Intervention, write_bound
 from traceanalyzer.schema import TableSchema, rule_tables
 
 BOUND = rule_tables()["bound"]
@@ -61,8 +60,7 @@ def test_the_table_is_filled_by_the_names_of_its_columns(monkeypatch: pytest.Mon
     monkeypatch.setattr(interventions, "rule_tables", lambda: {"bound": turned})
     con = duckdb.connect()
     con.execute(BOUND.sql)
-    rule = rule_called("dataloader-bound", load_rules())
-    fill_bound(con, rule, {}, {(0, 2): DEVICE}, with_claims=False)
+    write_bound(con, [DEVICE.row({})])
     columns = "trace, rank, device, bound_ns, bound_share, run_share, saving_sum_ns, per"
     assert con.execute(f"SELECT {columns} FROM bound").fetchall() == [("a.json", 1, 2, 100, 0.1, 0.05, 30, "a step")]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import duckdb
 from msgspec import Struct, field
@@ -131,9 +132,10 @@ class Evaluator(Struct, frozen=True):
     run_savings: RunSavings
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
-    # By rule id, of the rules asked so far: what fixes take away, whether the run has nothing for a rule to find, and
-    # whether it stays clear whatever is fixed.
+    # By rule id, of the rules asked so far: what fixes take away, what is claimed, whether the run has nothing for a
+    # rule to find, and whether it stays clear whatever is fixed.
     interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)
+    claimed: dict[str, Mapping[Device, Mapping[str, Any]]] = field(default_factory=dict)
     idle: dict[str, bool] = field(default_factory=dict)
     settled: dict[str, bool] = field(default_factory=dict)
     metrics: SharedMetrics | None = None
@@ -149,6 +151,7 @@ class Evaluator(Struct, frozen=True):
             self.min_impact_share,
             run_savings=self.run_savings,
             interventions=self.interventions,
+            claimed=self.claimed,
             idle=self.idle,
             settled=self.settled,
             metrics=self.metrics,

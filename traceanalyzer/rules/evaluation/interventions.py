@@ -299,23 +299,6 @@ def _of_one_rank(windows: Mapping[Device, Mapping[str, Any]]) -> dict[Device, li
     return {device: devices for devices in of_rank.values() for device in devices}
 
 
-def fill_bound(
-    con: duckdb.DuckDBPyConnection,
-    rule: Rule,
-    values: Mapping[str, Any],
-    bounds: Mapping[Device, DeviceBound],
-    *,
-    with_claims: bool = True,
-    beside: Sequence[str] = (),
-) -> None:
-    """Write the rule's rows of the table `bound`; without claims, what it would own stays 0.
-
-    What rules `beside` it claim (by id) is not its own; `planning.share_out` has to have written their claims.
-    """
-    claimed = _claimed(con, rule, values, beside) if with_claims else {}
-    write_bound(con, [bound.row(claimed.get(device, {})) for device, bound in bounds.items()])
-
-
 def write_bound(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Make these the rows of the table `bound`."""
     con.execute("DELETE FROM bound")
@@ -371,9 +354,13 @@ def _delays(
     return {device: frozenset(delays) for device, delays in found.items()}
 
 
-def _claimed(
+def claimed_of(
     con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], beside: Sequence[str]
 ) -> dict[Device, dict[str, Any]]:
+    """Return what a rule claims on each device; what rules `beside` it claim (by id) is not its own.
+
+    Of these, `planning.share_out` has to have written the claims.
+    """
     sql = claimed_sql(rule)
     if sql is None:
         return {}

@@ -19,11 +19,12 @@ from traceanalyzer.rules.evaluation.interventions import (
     Intervention,
     RunScan,
     WhatIfScan,
+    claimed_of,
     device_bounds,
-    fill_bound,
     find_interventions,
     no_interventions,
     run_bounds,
+    write_bound,
 )
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics
 from traceanalyzer.rules.evaluation.scopes import MEASURED, Capability, Confidence, RunScopes, Scope, confidence_of
@@ -110,9 +111,9 @@ class Question(Struct, frozen=True):
     whatever its condition says, and its select is not run. Rules about the run need `run_savings`. Without a scan the
     table `bound` stays as it is, and with `assume_requirements` every scope has all capabilities: both are for tests on
     literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one. What each rule's fix
-    takes away is kept in `interventions`: it is the same whatever is fixed. Which rules have nothing to find (their
-    `clear_without` has no row) is kept in `idle`; None: all SQL of a rule is run all the same, for its columns. Which
-    rules stay clear whatever is fixed is kept in `settled`.
+    takes away is kept in `interventions`, what it claims in `claimed`: both are the same whatever is fixed. Which rules
+    have nothing to find (their `clear_without` has no row) is kept in `idle`; None: all SQL of a rule is run all the
+    same, for its columns. Which rules stay clear whatever is fixed is kept in `settled`.
     `metrics` makes tables of the metrics that the rules share, as they are needed.
     """
 
@@ -124,6 +125,7 @@ class Question(Struct, frozen=True):
     run_savings: RunScan | None = None
     beside: tuple[str, ...] = ()
     interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)  # by rule id
+    claimed: dict[str, Mapping[Device, Mapping[str, Any]]] = field(default_factory=dict)  # by rule id
     idle: dict[str, bool] | None = None  # by rule id
     settled: dict[str, bool] = field(default_factory=dict)  # by rule id
     metrics: SharedMetrics | None = None
@@ -156,7 +158,8 @@ def evaluate(
             question.metrics.make_for(rule.reads)
         if scan is not None:
             # What a rule's own `abstain` says is worth knowing even where it saves nothing.
-            fill_bound(con, rule, values, bounds, with_claims=saves, beside=question.beside)
+            claimed = _claimed(con, rule, values, question) if saves else {}
+            write_bound(con, [bound.row(claimed.get(device, {})) for device, bound in bounds.items()])
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
         reason = LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"
@@ -260,6 +263,16 @@ def _bounds(
         return run_bounds(rule, interventions, question.run_savings, run.windows)
     assert question.scan is not None
     return device_bounds(interventions, question.scan, run.windows, question.fixed, question.added)
+
+
+def _claimed(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], question: Question
+) -> Mapping[Device, Mapping[str, Any]]:
+    if question.beside:
+        return claimed_of(con, rule, values, question.beside)
+    if rule.id not in question.claimed:
+        question.claimed[rule.id] = claimed_of(con, rule, values, ())
+    return question.claimed[rule.id]
 
 
 def _interventions(
