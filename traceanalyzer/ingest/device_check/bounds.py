@@ -109,9 +109,11 @@ class _Later:
         lane, start_ns, end_ns, call_ns = (values[order] for values in (lane, start_ns, end_ns, call_ns))
         is_ordered = np.append(rows.column("is_ordered").to_numpy(), np.zeros(held.shape[1], np.bool_))[order]
         firsts = np.flatnonzero(np.diff(lane, prepend=-1))
+        waiting = {
+            name: np.where(is_ordered, ns, _NONE) for name, ns in (("next_ns", start_ns), ("next_end_ns", end_ns))
+        }
         found: dict[str, Any] = {}
-        for name, values in (("next_ns", start_ns), ("next_end_ns", end_ns), ("call_ns", call_ns)):
-            values = values if name == "call_ns" else np.where(is_ordered, values, _NONE)
+        for name, values in {**waiting, "call_ns": call_ns}.items():
             later = np.minimum(_least_later(lane, values), self._least[name][lane])
             self._least[name][lane[firsts]] = np.minimum(later, values)[firsts]
             found[name] = later
