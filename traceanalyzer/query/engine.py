@@ -64,13 +64,22 @@ SELECT
 """
 
 
+def is_captured(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether graphs are replayed whose captures are there, too; the connection holds canonical tables."""
+    return bool(connection.execute(_HAS_CAPTURES).fetchall()[0][0])
+
+
+def _no_captured_work() -> dict[str, pa.Table]:
+    return {name: derived_tables()[name].arrow_schema().empty_table() for name in CAPTURED_TABLES}
+
+
 def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
     """Return the tables of captured work; they are empty where no graph is replayed, or none was captured.
 
     The connection holds canonical tables. It gets the metrics that compare graphs with captures, if it has none.
     """
-    if not connection.execute(_HAS_CAPTURES).fetchall()[0][0]:
-        return {name: derived_tables()[name].arrow_schema().empty_table() for name in CAPTURED_TABLES}
+    if not is_captured(connection):
+        return _no_captured_work()
     if not connection.execute("FROM duckdb_views() WHERE view_name = 'graph_operators'").fetchall():
         add_pass_through(connection, "canonical", canonical_tables())
         add_macros(connection)
@@ -166,8 +175,11 @@ def _add_captured_work(
     connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace], captures: Sequence[StoredTrace]
 ) -> None:
     """Compute the tables of captured work, which need no attribution, into a connection without attribution tables."""
-    with connect_canonical(traces, captures=captures) as own:
-        found = captured_work(own)
+    if is_captured(connection):
+        with connect_canonical(traces, captures=captures) as own:
+            found = captured_work(own)
+    else:
+        found = _no_captured_work()
     for name, rows in found.items():
         connection.execute(in_schema(derived_tables()[name], "attribution"))
         insert(connection, f"attribution.{name}", rows)
