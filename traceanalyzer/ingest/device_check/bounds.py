@@ -21,7 +21,7 @@ Int = npt.NDArray[np.int64]
 
 _NONE = np.iinfo(np.int64).max
 # So much is held in memory at once.
-_PART_ROWS = 1_000_000
+_PART_ROWS = 250_000
 _EVER_NS = (-(2**63), 2**63 - 1)
 # Work that outlasts so many later ones of its stream is looked at.
 _LATER = 10
