@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.text.mangled_names import readable
-from traceanalyzer.text.words import name_words
+from traceanalyzer.text.words import name_words, readable
 
 
 @pytest.mark.parametrize(

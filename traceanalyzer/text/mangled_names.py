@@ -41,10 +41,8 @@ _UNREAD = "…"
 _DEEPEST = 12
 
 
-def readable(name: str) -> str:
-    """Return a mangled name as C++ writes it, without namespaces and parameters; other names as they are."""
-    if not name.startswith("_Z"):
-        return name
+def demangled(name: str) -> str:
+    """Return a mangled name as C++ writes it, without namespaces and parameters; the name itself where none is read."""
     reader = _MangledName(name)
     words = reader.name(0)
     return words if words and words != _UNREAD else name

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
-from traceanalyzer.text.mangled_names import readable
-
 Role = Literal["compute", "heavy", "sync", "light", "producer", "wait", "rest"]
 COMPUTE: Role = "compute"
 # Host causes that keep their share of launch delay: each can be removed by itself.
@@ -255,6 +253,15 @@ def value_words(column: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:,}" if column in _COUNTS or column.endswith("_count") else str(value)
+
+
+def readable(name: str) -> str:
+    """Return a mangled name as C++ writes it, without namespaces and parameters; other names as they are."""
+    if not name.startswith("_Z"):
+        return name
+    from traceanalyzer.text.mangled_names import demangled  # few traces have any
+
+    return demangled(name)
 
 
 def name_words(name: str) -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from traceanalyzer.text.mangled_names import readable
+from traceanalyzer.text.words import readable
 
 # Nsight Compute counts bytes in thousands. Names of units have changed: nsecond is ns since 2023.
 _BYTES = {"byte": 0, "kbyte": 3, "mbyte": 6, "gbyte": 9, "tbyte": 12, "pbyte": 15}

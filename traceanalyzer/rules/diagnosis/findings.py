@@ -38,8 +38,7 @@ from traceanalyzer.rules.rule_file.model import (
     render,
     with_trace_names,
 )
-from traceanalyzer.text.mangled_names import readable
-from traceanalyzer.text.words import listed
+from traceanalyzer.text.words import listed, readable
 
 # Percentiles of fewer steps are the steps themselves.
 LEAST_STEPS = 8

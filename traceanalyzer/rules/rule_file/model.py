@@ -15,8 +15,7 @@ from textwrap import indent
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError, on_one_line
-from traceanalyzer.text.mangled_names import readable
-from traceanalyzer.text.words import with_bucket_words
+from traceanalyzer.text.words import readable, with_bucket_words
 
 FINDING = "finding"
 QUALITY = "quality"
