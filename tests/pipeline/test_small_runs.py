@@ -140,3 +140,15 @@ def test_a_connection_holds_traces_with_and_without_rows_in_turn(tmp_path: Path)
             counts += connection.execute("SELECT count(*) > 0 FROM canonical.gpu_ops").fetchall()
     connections.close()
     assert counts == [(False,), (True,), (False,)]
+
+
+@pytest.mark.parametrize("table", ["gpu_ops", "metadata", "host_slices", "captured_owners"])
+def test_a_run_without_attribution_is_asked_for_one_table_alone(table: str, root: Path, tmp_path: Path) -> None:
+    query = f"SELECT count(*) FROM {table}"
+    trace = root / "sample_traces" / "healthy"
+    with (
+        open_run(trace, store=tmp_path, attribution=False) as run,
+        run.connected([query]) as connection,
+    ):
+        rows = run.connection.execute(query).fetchall()
+        assert connection.execute(query).fetchall() == rows

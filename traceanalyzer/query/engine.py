@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _SCRATCH = ("captured_places", "captured_chains", "captured_numbers")
 _READS = ("captured_launches", "graph_launches", "graph_operators")
 _SQL = Path(__file__).parent / "captured"
+_READ_FOR_CAPTURES = {"host_slices", "capture_files"}
 _HAS_CAPTURES = """
 SELECT
     EXISTS (FROM canonical.host_slices WHERE contains(name, 'GraphLaunch') AND category IN ('runtime', 'driver'))
@@ -156,6 +157,8 @@ def _define_views(
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
         for name in tables:
             connection.execute(f"DROP TABLE {schema}.{name}")
+    if derived is None and needed is not None:
+        needed |= _READ_FOR_CAPTURES
     define_canonical(connection, traces, needed, ncu_tables, captures, most_copied_rows=most_copied_rows)
     if derived is None:
         _leave_attribution_out(connection)
