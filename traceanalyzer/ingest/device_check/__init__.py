@@ -186,15 +186,9 @@ def check_device_records(database: duckdb.DuckDBPyConnection, *, launched_in_ord
     row a call that returns after work on a stream, or on all of a device (NULL), that was launched before: device,
     stream, start_ns, end_ns. Work that several threads launch is not `launched_in_order`: no launch proves a start.
     """
-    from traceanalyzer.ingest.device_check.bounds import bound_work
-
     defects: dict[str, tuple[int, str]] = {}
-    bound_work(database)
-    starts_ns: dict[int, int] = {}
-    if launched_in_order:
-        starts_ns, changed = _starts_in_order(database, defects)
-        if changed:
-            bound_work(database)
+    _bound_work(database)
+    starts_ns = _starts_in_order(database, defects) if launched_in_order else {}
     _find_overruns(database, clocks_agree=False)
     shifts, apart, contradicted = _clocks(database)
     if apart:
@@ -217,16 +211,20 @@ def check_device_records(database: duckdb.DuckDBPyConnection, *, launched_in_ord
     return Findings(shifts, starts_ns, {op_id: dur_ns for op_id, _, _, dur_ns in damaged}, defects)
 
 
-def _starts_in_order(
-    database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]
-) -> tuple[dict[int, int], bool]:
-    """Correct the starts in `device_work` that contradict the order of launches; return them by operation.
+def _bound_work(database: duckdb.DuckDBPyConnection) -> None:
+    # Imported where work is checked: other readers take the words for defects alone from here.
+    from traceanalyzer.ingest.device_check.bounds import bound_work
 
-    Launches whose own times contradict it have none there any more, which counts as a change, too. `bounded_work` says
-    whether there are any.
+    bound_work(database)
+
+
+def _starts_in_order(database: duckdb.DuckDBPyConnection, defects: dict[str, tuple[int, str]]) -> dict[int, int]:
+    """Correct the starts in `device_work` that contradict the order of launches, and return them by operation.
+
+    Launches whose own times contradict it have none there any more. `bounded_work` says whether there are any.
     """
     if not database.execute("SELECT bool_or(is_out_of_order) FROM bounded_work").fetchall()[0][0]:
-        return {}, False
+        return {}
     values = {"overlap_ns": _OVERLAP_NS, "few": FEW, "few_share": FEW_SHARE}
     database.execute(_sql("misplaced_starts"), values)
     found = database.execute("FROM misplaced_starts ORDER BY op_id").fetchall()
@@ -245,7 +243,9 @@ def _starts_in_order(
             "FROM misplaced_starts AS other WHERE other.op_id = device_work.op_id AND other.start_ns IS NOT NULL"
         )
     database.execute("DROP TABLE misplaced_starts")
-    return {op_id: start_ns for op_id, _, _, start_ns in rows}, bool(found)
+    if found:
+        _bound_work(database)
+    return {op_id: start_ns for op_id, _, _, start_ns in rows}
 
 
 def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:
@@ -256,6 +256,7 @@ def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -
         "clocks_agree": clocks_agree,
     }
     database.execute(_sql("suspects"), values)
+    # Planning the search takes longer than most traces' rows, and sound traces have none to look for.
     if database.execute("FROM suspects LIMIT 1").fetchall():
         database.execute(_sql("overruns"), {"few": FEW, "few_share": FEW_SHARE, "times": _TOO_LONG})
     else:

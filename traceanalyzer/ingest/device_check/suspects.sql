@@ -11,7 +11,7 @@ FROM (
                 AND (end_ns > next_end_ns + $rounding_ns OR end_ns > next_ns + $overlap_ns)
             THEN next_ns
         END AS ordered_end_ns,
-        -- What starts after the return has another clock or a damaged start: its duration tells nothing.
+        -- Where work starts after the call returned, its start or its clock is wrong, and its duration proves nothing.
         CASE
             WHEN $clocks_agree AND returned_ns > start_ns AND end_ns > returned_ns + $clock_ns THEN returned_ns
         END AS waited_end_ns

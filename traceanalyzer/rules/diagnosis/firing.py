@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import duckdb
 from msgspec import Struct, field
@@ -19,7 +18,7 @@ from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.interventions import Device, Intervention, RememberedScan
+from traceanalyzer.rules.evaluation.interventions import Claimed, Device, Intervention, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import Interventions, PooledSavings, RunSavings, pooled_row
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, read_query
 from traceanalyzer.rules.evaluation.scopes import Confidence, RunScopes, Scope, least
@@ -135,7 +134,7 @@ class Evaluator(Struct, frozen=True):
     # By rule id, of the rules asked so far: what fixes take away, what is claimed, whether the run has nothing for a
     # rule to find, and whether it stays clear whatever is fixed.
     interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)
-    claimed: dict[str, Mapping[Device, Mapping[str, Any]]] = field(default_factory=dict)
+    claimed: Claimed = field(default_factory=dict)
     idle: dict[str, bool] = field(default_factory=dict)
     settled: dict[str, bool] = field(default_factory=dict)
     metrics: SharedMetrics | None = None

@@ -183,6 +183,10 @@ class Intervention(Struct, frozen=True, dict=True):
         return max(0, fixed.joined(self).bound_ns(scan, device) - fixed.bound_ns(scan, device))
 
 
+# By rule id and the ids of rules beside it.
+Claimed = dict[tuple[str, tuple[str, ...]], Mapping[Device, Mapping[str, Any]]]
+
+
 class DeviceBound(Struct, frozen=True):
     """What fixing a rule takes away on a device, and what that saves; None where bounds cannot be trusted."""
 
@@ -355,12 +359,20 @@ def _delays(
 
 
 def claimed_of(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], beside: Sequence[str]
-) -> dict[Device, dict[str, Any]]:
-    """Return what a rule claims on each device; what rules `beside` it claim (by id) is not its own.
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], beside: tuple[str, ...], known: Claimed
+) -> Mapping[Device, Mapping[str, Any]]:
+    """Return what a rule claims on each device, asked once; what rules `beside` it claim (by id) is not its own.
 
     Of these, `planning.share_out` has to have written the claims.
     """
+    if (rule.id, beside) not in known:
+        known[rule.id, beside] = _claimed(con, rule, values, beside)
+    return known[rule.id, beside]
+
+
+def _claimed(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], beside: Sequence[str]
+) -> dict[Device, dict[str, Any]]:
     sql = claimed_sql(rule)
     if sql is None:
         return {}

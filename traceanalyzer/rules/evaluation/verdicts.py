@@ -14,6 +14,7 @@ from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.metrics import sources_in
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.interventions import (
+    Claimed,
     Device,
     DeviceBound,
     Intervention,
@@ -125,7 +126,7 @@ class Question(Struct, frozen=True):
     run_savings: RunScan | None = None
     beside: tuple[str, ...] = ()
     interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)  # by rule id
-    claimed: dict[str, Mapping[Device, Mapping[str, Any]]] = field(default_factory=dict)  # by rule id
+    claimed: Claimed = field(default_factory=dict)
     idle: dict[str, bool] | None = None  # by rule id
     settled: dict[str, bool] = field(default_factory=dict)  # by rule id
     metrics: SharedMetrics | None = None
@@ -158,7 +159,7 @@ def evaluate(
             question.metrics.make_for(rule.reads)
         if scan is not None:
             # What a rule's own `abstain` says is worth knowing even where it saves nothing.
-            claimed = _claimed(con, rule, values, question) if saves else {}
+            claimed = claimed_of(con, rule, values, question.beside, question.claimed) if saves else {}
             write_bound(con, [bound.row(claimed.get(device, {})) for device, bound in bounds.items()])
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
@@ -263,16 +264,6 @@ def _bounds(
         return run_bounds(rule, interventions, question.run_savings, run.windows)
     assert question.scan is not None
     return device_bounds(interventions, question.scan, run.windows, question.fixed, question.added)
-
-
-def _claimed(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], question: Question
-) -> Mapping[Device, Mapping[str, Any]]:
-    if question.beside:
-        return claimed_of(con, rule, values, question.beside)
-    if rule.id not in question.claimed:
-        question.claimed[rule.id] = claimed_of(con, rule, values, ())
-    return question.claimed[rule.id]
 
 
 def _interventions(
