@@ -27,9 +27,9 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest import IngestOptions, member_names
 from traceanalyzer.ingest.nsys import NsysIngester
-from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester, UnpackLimits, member_names
+from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester, UnpackLimits
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes

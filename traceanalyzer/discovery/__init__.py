@@ -18,8 +18,8 @@ from traceanalyzer.discovery.naming import ranks_from_names as ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
-from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester, NcuReportIngester
 from traceanalyzer.ingest.trace_events.stream import read_head as read_head
+from traceanalyzer.ingest.unread_formats import EXPORT_COUNTERS, READ_COUNTERS
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
@@ -84,17 +84,22 @@ def with_ncu_tables(found: RunSources, files: Sequence[Path]) -> RunSources:
 
     Raises TraceAnalyzerError where a file is none.
     """
+    if not files:
+        return found
+    from traceanalyzer.ingest.ncu import NcuIngester, NcuReportIngester
+
     there = {source.resolve() for source, _ in found.sources if isinstance(source, Path)}
     added = []
+    write_one = f"write one: {EXPORT_COUNTERS.format('REPORT.ncu-rep')}"
     for file in (file for given in files for file in _expanded(given)):
         if not file.exists():
-            raise TraceAnalyzerError("no such file", file, f"write one: {EXPORT.format('REPORT.ncu-rep')}")
+            raise TraceAnalyzerError("no such file", file, write_one)
         head = read_head(file) if file.is_file() else b""
         ingester = next((one for one in (NcuIngester(), NcuReportIngester()) if one.sniff(head, file)), None)
         if ingester is None:
             is_report = is_ncu_report(file)
             what = "is a report of Nsight Compute, not a table" if is_report else "is no table of Nsight Compute"
-            hint = WAYS.format(file.name) if is_report else f"write one: {EXPORT.format('REPORT.ncu-rep')}"
+            hint = READ_COUNTERS.format(file.name) if is_report else write_one
             raise TraceAnalyzerError(what, file, hint)
         if file.resolve() not in there:
             there.add(file.resolve())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,9 +28,8 @@ from traceanalyzer.discovery.naming import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
-from traceanalyzer.ingest.ncu import WAYS
-from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 from traceanalyzer.ingest.trace_events.stream import HEAD_BYTES, read_head
+from traceanalyzer.ingest.unread_formats import READ_COUNTERS
 
 _PLUGIN = Path("plugins") / "profile"
 _PROFILE = re.compile(r"\.xplane\.pb(?:\.gz)?$")
@@ -195,6 +194,8 @@ _FORMATS = (
     "ncu:NcuIngester",
     "ncu:NcuReportIngester",
 )
+# The one of them that reads folders, too: an export with a file for each table.
+_OF_FOLDERS = "nsys:NsysIngester"
 # Nearly every trace is known by so many bytes: to inflate a whole head takes longer than all else about its file.
 _FIRST_BYTES = 2**16
 # Files whose heads are read at once.
@@ -207,11 +208,26 @@ _NAMED_LIKE_A_TRACE = re.compile(
 _BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
 
+def ingesters() -> Iterator[Ingester]:
+    """Yield every ingester of a file in a folder, in the order in which they look at it.
+
+    Each is made when it is its turn: those that come last take long to import.
+    """
+    yield from map(_ingester, _FORMATS)
+    yield _compressed_ingester()
+
+
 @cache
-def ingesters() -> tuple[Ingester, ...]:
-    """Return every ingester of a file in a folder, in the order in which they look at it."""
-    plain = tuple(resolve_name(f"traceanalyzer.ingest.{name}")() for name in _FORMATS)
-    return (*plain, CompressedIngester(plain))
+def _ingester(name: str) -> Ingester:
+    ingester: Ingester = resolve_name(f"traceanalyzer.ingest.{name}")()
+    return ingester
+
+
+@cache
+def _compressed_ingester() -> Ingester:
+    from traceanalyzer.ingest.packed import CompressedIngester
+
+    return CompressedIngester(tuple(map(_ingester, _FORMATS)))
 
 
 @dataclass(frozen=True)
@@ -344,7 +360,7 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
         return None, None  # the table that was written out of it is read
     if is_ncu_report(file) and ingester is None:
         what = "is a report of Nsight Compute, which only NVIDIA's programs read"
-        return None, TraceAnalyzerError(what, file, WAYS.format(file.name))
+        return None, TraceAnalyzerError(what, file, READ_COUNTERS.format(file.name))
     is_known = file.suffix == ".db" and ingester is None and bool(head) and other_format(file) is not None
     is_missed = is_known or (is_named and ingester is None and not _is_other_json(head, file))
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
@@ -375,7 +391,10 @@ def is_trace_folder(folder: Path) -> bool:
 
 
 def _ingester_of(path: Path) -> Ingester | None:
-    return _ingester_of_head(b"" if path.is_dir() else read_head(path), path)
+    if path.is_dir():
+        of_folders = _ingester(_OF_FOLDERS)
+        return of_folders if of_folders.sniff(b"", path) else None
+    return _ingester_of_head(read_head(path), path)
 
 
 def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
@@ -390,5 +409,7 @@ def _ingester_of_part(path: Path) -> Ingester | None:
 
 def _archive_ingester_of(path: Path) -> Ingester | None:
     """Return what reads an archive. In a folder, no archive is opened: it may hold its neighbours, or no traces."""
-    archives = ArchiveIngester(ingesters())
+    from traceanalyzer.ingest.packed import ArchiveIngester
+
+    archives = ArchiveIngester(tuple(ingesters()))
     return archives if archives.sniff(read_head(path), path) else None

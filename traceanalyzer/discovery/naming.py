@@ -7,9 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from traceanalyzer.ingest.ncu import EXPORT
 from traceanalyzer.ingest.trace_events.stream import read_head
-from traceanalyzer.ingest.unread_formats import other_content, unread_database
+from traceanalyzer.ingest.unread_formats import EXPORT_COUNTERS, other_content, unread_database
 
 _NUMBER = re.compile(r"[0-9]+")
 # Adapters of low rank have a rank of their own.
@@ -175,7 +174,8 @@ _OTHER_FORMATS = (
     (
         _NCU_REPORT,
         "an Nsight Compute report of single kernels",
-        f"record the job with nsys or torch.profiler, and write the counters as a table beside that trace: {EXPORT}",
+        "record the job with nsys or torch.profiler, and write the counters as a table beside that trace: "
+        f"{EXPORT_COUNTERS}",
     ),
     (
         r"\.xplane\.riegeli",

@@ -24,7 +24,6 @@ from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
 from traceanalyzer.store.owner import user_cache
 from traceanalyzer.store.store import Store
 
-STANDARD_INPUT = "-"
 _FILE_NAME = "stdin"
 _COPY_BYTES = 2**20
 _WHERE, _HINT = "standard input", "pipe a trace into it, or name a file"
@@ -173,7 +172,7 @@ def recognise(run: RemoteRun, opened_store: Store) -> RunSources:
     if lasting != remembered:
         facts = {key: [look.reader, *(look.problem or ())] for key, look in lasting.items()}
         opened_store.answers.keep(_question(), json.dumps(facts).encode())
-    by_name = {ingester.name: ingester for ingester in (*ingesters(), ArchiveIngester(ingesters()))}
+    by_name = {ingester.name: ingester for ingester in (*ingesters(), ArchiveIngester(tuple(ingesters())))}
     ordered = sorted(run.objects, key=lambda item: natural_key(item.run_name))
     sources = tuple((item, by_name[reader]) for item in ordered if (reader := known[item.url].reader))
     problems = [(item.url, problem) for item in ordered if (problem := known[item.url].problem)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Literal, Protocol
+
+# In the folder of an archive's traces: which member each part of it was.
+MEMBERS_NAME = "members.json"
 
 
 class Sized(Protocol):
@@ -71,3 +75,12 @@ class Ingester(Protocol):
         each, such as `pid111` and `pid112`, or `rank0` and `rank1`. Raises TraceAnalyzerError if the file cannot be
         read at all.
         """
+
+
+def member_names(folder: Path) -> dict[str, str]:
+    """Return the member of an archive that each part of a folder of traces was; {}: it was no archive."""
+    try:
+        names: dict[str, str] = json.loads((folder / MEMBERS_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return names

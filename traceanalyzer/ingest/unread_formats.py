@@ -16,6 +16,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 SQLITE_HEAD = b"SQLite format 3\x00"
+# What writes a table out of a report of Nsight Compute, which only NVIDIA's programs read (the extra `ncu` has one).
+EXPORT_COUNTERS = "ncu --import {} --csv --page raw > report.csv"
+READ_COUNTERS = (
+    f"write its counters as a table: {EXPORT_COUNTERS}; or pip install 'gpu-traceanalyzer[ncu]', which reads reports"
+)
 _RECORD_TORCH = "record the job with torch.profiler"
 _SHOWN_TABLES = 4
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.packed import member_names
+from traceanalyzer.ingest import member_names
 from traceanalyzer.remote.location import Location
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.store.store import Store

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
-from traceanalyzer.discovery.remote_finding import STANDARD_INPUT, list_run, recognise, spooled
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.pipeline import RunRequest
 from traceanalyzer.remote.location import Location, run_input
@@ -20,6 +19,8 @@ from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, loca
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import keyed_hash
+
+_STANDARD_INPUT = Path("-")
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,23 @@ def find(request: RunRequest, kept: ExitStack) -> FoundRun:
     """
     inputs = [item if isinstance(item, Location) else run_input(item) for item in request.inputs]
     store = request.store
-    piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
+    piped = None
+    if _STANDARD_INPUT in inputs:
+        from traceanalyzer.discovery.remote_finding import spooled
+
+        piped = kept.enter_context(spooled())
     remote = [item for item in inputs if not isinstance(item, Path)]
     local = [item for item in inputs if isinstance(item, Path)]
     if remote:
         if local:
             hint = "download the objects, or give one kind only"
             raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
+        from traceanalyzer.discovery.remote_finding import list_run, recognise
+
         remote_run = list_run(remote)
         root: Path | Location = remote_run.root
     else:
-        found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in local])
+        found = find_run([item if piped is None or item != _STANDARD_INPUT else piped for item in local])
         root = found.root
     if piped is not None and root == piped:
         root, store = Path(piped.name), store or piped.with_name("store")

@@ -20,7 +20,6 @@ from typing import TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
-from traceanalyzer.ingest.packed.archives import safe_name
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.pipeline import ignore
 from traceanalyzer.pipeline.finding import FoundRun, check_name, open_store
@@ -91,6 +90,8 @@ def ingest_object(ingester: Ingester, source: RemoteObject, folder: Path, option
     if isinstance(ingester, TraceEventIngester):
         ingester.ingest(source, folder, options)
         return
+    from traceanalyzer.ingest.packed.archives import safe_name
+
     needed = source.entry.size_bytes + (0 if source.log is None else source.log.entry.size_bytes)
     free = shutil.disk_usage(folder).free
     if needed > free:

@@ -48,8 +48,8 @@ def bound_work(database: duckdb.DuckDBPyConnection) -> None:
     of_streams, of_devices = (
         _Returns(database.sql(f"{waits} AND stream IS {null} NULL").to_arrow_table()) for null in ("NOT", "")
     )
-    lanes = database.sql("SELECT DISTINCT lane FROM device_work ORDER BY lane").fetchnumpy()["lane"]
-    later = _Later(np.asarray(lanes))
+    lanes = database.sql("SELECT DISTINCT lane FROM device_work ORDER BY lane").to_arrow_table().column("lane")
+    later = _Later(lanes.to_numpy())
     into = "CREATE OR REPLACE TEMP TABLE bounded_work AS"
     # From the last part of a recording to the first.
     for first_ns, last_ns in reversed(list(pairwise(_edges(database)))):

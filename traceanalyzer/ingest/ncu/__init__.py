@@ -16,6 +16,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.ncu.pages import Pages, has_decimal_comma
 from traceanalyzer.ingest.packed.streams import BROKEN, UnpackBudget, UnpackLimits, head_of, opened
+from traceanalyzer.ingest.unread_formats import EXPORT_COUNTERS
 from traceanalyzer.process import started_program
 
 if TYPE_CHECKING:
@@ -169,9 +170,6 @@ def _cells(record: str, separator: str) -> list[str] | None:
         return None
 
 
-# What writes a table out of a report, which only NVIDIA's programs read (the extra `ncu` has one).
-EXPORT = "ncu --import {} --csv --page raw > report.csv"
-WAYS = f"write its counters as a table: {EXPORT}; or pip install 'gpu-traceanalyzer[ncu]', which reads reports"
 FOLDER = "ncu"  # the subfolder that a table gets instead of that of a trace
 _HEAD_LINE = re.compile(rb'^(?:\xef\xbb\xbf)?[ ]*"?ID"?[,;\t].*', re.MULTILINE)
 _BATCH_ROWS = 2**16
@@ -221,7 +219,7 @@ class NcuIngester:
                 raise TraceAnalyzerError(
                     "is no table of Nsight Compute, or an empty one",
                     path,
-                    f"write one: {EXPORT.format('REPORT.ncu-rep')}",
+                    f"write one: {EXPORT_COUNTERS.format('REPORT.ncu-rep')}",
                 )
             example = pages.example or file.first_lost
             batches["ncu_files"] = [

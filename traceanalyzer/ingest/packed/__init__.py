@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import Ingester, IngestOptions
+from traceanalyzer.ingest import MEMBERS_NAME, Ingester, IngestOptions
 from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed.archives import (
     below_common,
@@ -45,8 +45,7 @@ from traceanalyzer.ingest.packed.streams import (
     read_member,
 )
 
-__all__ = ["LIMITS", "ArchiveIngester", "CompressedIngester", "UnpackLimits", "member_names"]
-_MEMBERS_NAME = "members.json"
+__all__ = ["LIMITS", "ArchiveIngester", "CompressedIngester", "UnpackLimits"]
 # Where a file ends early, what was asked for together with the end is lost.
 _SMALL_BYTES = 2**16
 
@@ -135,7 +134,7 @@ class ArchiveIngester:
         if (link := missing_trace(links, packed, names.values())) is not None:
             hint = "pack it again with the files that links name: tar --dereference, or zip without --symlinks"
             raise TraceAnalyzerError(f"holds {link[0]}, a link to {link[1]}, which is not in it", path, hint)
-        (folder / _MEMBERS_NAME).write_text(json.dumps(unique(below_common(names))), encoding="utf-8")
+        (folder / MEMBERS_NAME).write_text(json.dumps(unique(below_common(names))), encoding="utf-8")
 
     def _may_hold_traces(self, archive: Path, name: str, stream: Reader, place: Path) -> bool:
         """Return whether an archive in an archive holds a trace, or cannot be looked into."""
@@ -177,15 +176,6 @@ def _copy(archive: Path, stream: Reader, file: Path) -> None:
     with file.open("ab") as target:
         while block := read_member(stream, COPY_BYTES, archive):
             target.write(block)
-
-
-def member_names(folder: Path) -> dict[str, str]:
-    """Return the member of an archive that each part of a folder of traces was; {}: it was no archive."""
-    try:
-        names: dict[str, str] = json.loads((folder / _MEMBERS_NAME).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return names
 
 
 def _ingest_as(source: Path, ingester: Ingester, file: Path, folder: Path, options: IngestOptions) -> None:
