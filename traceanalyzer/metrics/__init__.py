@@ -14,6 +14,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from traceanalyzer.schema import Column, derived_tables
+from traceanalyzer.store.inputs import engine_key
+from traceanalyzer.store.owner import kept_data
 from traceanalyzer.text.visible import quoted
 
 # Of the attribution tables, those that every connection has: graphs and their captures alone tell them.
@@ -34,6 +36,7 @@ _COMMENT = re.compile(r"--.*")
 # A relation after FROM or JOIN, or a table macro with its arguments.
 _RELATION = r"\s+(?P<name>[a-z_][\w.]*)(?:\((?P<arguments>[^()]*)\))?"
 _SOURCES = tuple(re.compile(start + _RELATION) for start in (r"from(?<!\wfrom)(?<!distinct from)", r"join(?<!\wjoin)"))
+_WORD = re.compile(r"[a-z_]\w*")
 _QUOTED = re.compile(r"'(\w+)'")
 _NAMED = r"\s+(\w+) as (?:(?:not )?materialized )?\("
 _QUERY_PARTS = tuple(re.compile(start + _NAMED) for start in (r"with(?<!\wwith)(?: recursive)?", ","))
@@ -52,6 +55,7 @@ class Metric:
     reads: frozenset[str]  # other metrics that its query reads itself
     empty_without: str | None  # what it has no row without: what follows FROM in a query that costs next to nothing
     needs_attribution: bool  # whether it, or a metric below it, reads attribution tables other than CAPTURED_TABLES
+    words: frozenset[str]  # of its query: the names of all that it reads are among them
 
 
 @cache
@@ -63,7 +67,16 @@ def metrics() -> dict[str, Metric]:
 @cache
 def metrics_in_order() -> dict[str, Metric]:
     """Return every metric by name, each after those that it reads: the order in which to define or compute them."""
-    return load_metrics(Path(__file__).parent)
+    kept = kept_metrics()
+    return load_metrics(Path(__file__).parent) if kept is None else kept
+
+
+def kept_metrics() -> dict[str, Metric] | None:
+    """Return the metrics as `kept_data`: reading their files takes ten times as long."""
+    kept: dict[str, Metric] | None = kept_data(
+        "metrics", engine_key(("metrics", "schema")), dict[str, Metric], lambda: load_metrics(Path(__file__).parent)
+    )
+    return kept
 
 
 def with_those_below(names: Iterable[str]) -> dict[str, Metric]:
@@ -150,7 +163,13 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
         reads,
         empty_without=" ".join(needed) or None,
         needs_attribution=needs_attribution,
+        words=words_in(sql),
     )
+
+
+def words_in(sql: str) -> frozenset[str]:
+    """Return the words of SQL, of comments and texts too."""
+    return frozenset(_WORD.findall(sql.lower()))
 
 
 _CALLED = re.compile(r"\b(\w+)\s*\(")
@@ -187,11 +206,6 @@ def case_of(aspect: str) -> str:
         if of_aspect == aspect
     )
     return "\n".join(("CASE", *cases, "END"))
-
-
-def pattern_sources() -> tuple[str, ...]:
-    """Return the texts that the macros follow from: the patterns, and how they are made into macros."""
-    return tuple(path.read_text(encoding="utf-8") for path in (_PATTERNS, Path(__file__)))
 
 
 @cache

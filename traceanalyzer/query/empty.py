@@ -17,9 +17,10 @@ from typing import Literal
 
 import duckdb
 
-from traceanalyzer.metrics import macro_files, metrics, metrics_in_order, pattern_macros, pattern_sources
+from traceanalyzer.metrics import macro_files, metrics, metrics_in_order, pattern_macros
 from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.schema import canonical_tables, derived_tables
+from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import kept_in_cache
 from traceanalyzer.text.visible import literal, quoted
 
@@ -28,6 +29,7 @@ SELECT schema_name, table_name, 'TABLE' FROM duckdb_tables() WHERE comment IS NU
 UNION ALL
 SELECT schema_name, view_name, 'VIEW' FROM duckdb_views() WHERE comment IS NULL AND NOT internal
 """
+_MADE_BY = ("schema", "metrics", "macros", "query/canonical.py", "query/empty.py", "text/visible.py")
 NOT_COMPUTED = "was not computed, as it takes longer than"
 
 
@@ -148,13 +150,5 @@ def _kept_database() -> Path | None:
 
 
 def _version() -> str:
-    """Return a hash of all that the database defines, and of what reads it."""
-    digest = hashlib.blake2b(duckdb.__version__.encode(), digest_size=8)
-    texts = [table.sql for tables in (canonical_tables(), derived_tables()) for table in tables.values()]
-    texts += [*macro_files().values(), *pattern_sources(), *(metric.sql for metric in metrics_in_order().values())]
-    texts += [
-        text for metric in metrics().values() for text in (metric.text, *(column.comment for column in metric.columns))
-    ]
-    for text in texts:
-        digest.update(text.encode() + b"\0")
-    return digest.hexdigest()
+    """Return a hash of the code that decides what the database defines, and of what reads it."""
+    return hashlib.blake2b((engine_key(_MADE_BY) + duckdb.__version__).encode(), digest_size=8).hexdigest()

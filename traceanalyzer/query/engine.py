@@ -5,7 +5,6 @@ Whose work the operations of replayed graphs are is known by the captures of the
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
@@ -16,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.metrics import CAPTURED_TABLES, metrics_in_order, sources_in, with_those_below
+from traceanalyzer.metrics import CAPTURED_TABLES, metrics_in_order, sources_in, with_those_below, words_in
 from traceanalyzer.metrics import metrics as metrics
 from traceanalyzer.process import give_memory_back, interrupted_after
 from traceanalyzer.query.canonical import (
@@ -100,7 +99,6 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 METRIC_LIMIT_S = 120.0
 # Files of so few rows take less time as copies in memory than opened again for each query: in all, 80 MB at most.
 _MOST_ROWS_A_FILE, _MOST_COPIED_ROWS = 4_000, 500_000
-_WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 
 
@@ -279,15 +277,17 @@ def compute_once(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """
     try:
         with interrupted_after(METRIC_LIMIT_S, connection):
-            if may_have_rows(connection, name):
+            has_rows = may_have_rows(connection, name)
+            if has_rows:
                 connection.execute(f"CREATE TABLE main.computed AS FROM main.{name}")
-            else:
-                define_without_rows(connection, "computed", name)
     except duckdb.InterruptException:
         define_not_computed(connection, name, METRIC_LIMIT_S)
-    else:
-        connection.execute(f"DROP VIEW main.{name}")
+        return
+    connection.execute(f"DROP VIEW main.{name}")
+    if has_rows:
         connection.execute(f"ALTER TABLE main.computed RENAME TO {name}")
+    else:
+        define_without_rows(connection, f"main.{name}", name)
 
 
 def may_have_rows(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
@@ -301,12 +301,8 @@ def named_in(texts: Sequence[str] | None) -> set[str] | None:
     if texts is None:
         return None
     found: set[str] = set()
-    waiting = _words("\n".join(texts))
+    waiting = set(words_in("\n".join(texts)))
     while waiting:
         found |= waiting
-        waiting = {word for name in waiting & metrics().keys() for word in _words(metrics()[name].sql)} - found
+        waiting = {word for name in waiting & metrics().keys() for word in metrics()[name].words} - found
     return found
-
-
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower()))

@@ -6,6 +6,7 @@ like everything else. The mark is a hash under a secret key, which lies in the u
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -15,6 +16,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.process import unfinished
@@ -157,6 +162,35 @@ def kept_in_cache(kind: str, key: str, suffix: str, write: Callable[[Path], obje
     except OSError:
         return None
     return kept
+
+
+_SEAL_BYTES = 16
+
+
+def kept_data(kind: str, made_of: str, data_type: Any, make: Callable[[], object]) -> Any:
+    """Return what `make` makes of something, out of the user's cache, where it is kept as data of a type once made.
+
+    None where nothing can be kept, and where what was kept is damaged: it is removed, and made again the next time.
+    `make` raises OSError for what is not to be kept.
+    """
+
+    def write(fresh: Path) -> None:
+        content = msgspec.msgpack.encode(make(), enc_hook=str)
+        fresh.write_bytes(xxhash.xxh3_128_digest(content) + content)
+
+    key = hashlib.blake2b(made_of.encode(), digest_size=8).hexdigest()
+    kept = kept_in_cache(kind, key, ".msgpack", write)
+    if kept is None or (sealed := writing.read_own(kept)) is None:
+        return None
+    seal, packed = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
+    try:
+        if xxhash.xxh3_128_digest(packed) == seal:
+            return msgspec.msgpack.decode(packed, type=data_type, dec_hook=lambda _, value: Path(value))
+    except msgspec.DecodeError:
+        pass
+    with suppress(OSError):
+        kept.unlink()
+    return None
 
 
 def _user_folders(variable: str, below_home: str) -> list[Path]:

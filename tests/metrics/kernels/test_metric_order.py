@@ -13,7 +13,7 @@ import pytest
 from traceanalyzer import metrics
 from traceanalyzer.cli import main
 from traceanalyzer.metrics import load_metrics, metrics_in_order, sources_in
-from traceanalyzer.query import engine
+from traceanalyzer.query import empty, engine
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.sandbox import RuleLimitError
 from traceanalyzer.run import open_run
@@ -93,6 +93,21 @@ def test_metrics_that_read_each_other_are_an_error(tmp_path: Path) -> None:
         load_metrics(folder)
 
 
+def test_kept_metrics_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    loaded = load_metrics(Path(metrics.__file__).parent)
+    for kept in (metrics.kept_metrics(), metrics.kept_metrics()):
+        assert kept is not None
+        assert list(kept.items()) == list(loaded.items())
+    assert [file.suffix for file in (tmp_path / "traceanalyzer").iterdir()] == [".msgpack"]
+
+
+def test_what_a_metric_reads_is_among_its_words() -> None:
+    for metric in metrics_in_order().values():
+        assert metric.reads <= metric.words
+        assert {source.rpartition(".")[2] for source in sources_in(metric.sql)} <= metric.words
+
+
 @pytest.fixture
 def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Metrics of which one names a column that its table lacks."""
@@ -103,6 +118,8 @@ def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     (source,) = Path(metrics.__file__).parent.rglob("recordings.sql")  # matching collectives reads it
     shutil.copy(source, folder)
     monkeypatch.setattr(metrics, "load_metrics", lambda _: load_metrics(folder))
+    monkeypatch.setattr(metrics, "kept_metrics", lambda: None)
+    monkeypatch.setattr(empty, "_kept_database", lambda: None)
     forget_metrics()
     yield
     forget_metrics()  # what the test read is not for those after it

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-
-import msgspec
-import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules import builtin_folder, rule_files, rules_digest
 from traceanalyzer.rules.rule_file.model import Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.store.inputs import engine_key
-from traceanalyzer.store.owner import kept_in_cache
-from traceanalyzer.store.writing import read_own
+from traceanalyzer.store.owner import kept_data
 
 # The code that makes rules of files.
 _PARSED_BY = (
@@ -27,7 +21,6 @@ _PARSED_BY = (
     "rules/rule_file",
     "rules/rule_set/loading.py",
 )
-_SEAL_BYTES = 16
 ALL_RULES = "`traceanalyzer rules list` names all"
 
 
@@ -110,28 +103,16 @@ def _kept_builtin() -> tuple[Rule, ...] | None:
 
     Reading 128 files of YAML takes as long as asking all their questions of a small run.
     """
-    made_of = engine_key(_PARSED_BY) + rules_digest([builtin_folder()])
-    digest = hashlib.blake2b(made_of.encode(), digest_size=8)
 
-    def write(fresh: Path) -> None:
+    def make() -> list[Rule]:
         rules, mistakes = _parse([builtin_folder()], tests=False)
         if mistakes:
             raise OSError("rules with mistakes are not kept")
-        content = msgspec.msgpack.encode(rules, enc_hook=str)
-        fresh.write_bytes(xxhash.xxh3_128_digest(content) + content)
+        return rules
 
-    kept = kept_in_cache("rules", digest.hexdigest(), ".msgpack", write)
-    if kept is None or (sealed := read_own(kept)) is None:
-        return None
-    seal, packed = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
-    try:
-        if xxhash.xxh3_128_digest(packed) == seal:
-            return msgspec.msgpack.decode(packed, type=tuple[Rule, ...], dec_hook=lambda _, value: Path(value))
-    except msgspec.DecodeError:
-        pass
-    with suppress(OSError):
-        kept.unlink()
-    return None
+    made_of = engine_key(_PARSED_BY) + rules_digest([builtin_folder()])
+    kept: tuple[Rule, ...] | None = kept_data("rules", made_of, tuple[Rule, ...], make)
+    return kept
 
 
 def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:
