@@ -155,7 +155,7 @@ def test_batch_size_does_not_change_parents(nest: Nest, rows: list[Row], size: i
     nester = nester_by(nest)
     answers: list[tuple[int, ...]] = []
     for first in range(0, len(ordered), size):
-        part = Slices(*(getattr(ordered, f)[first : first + size] for f in Slices.__dataclass_fields__))
+        part = Slices(*(getattr(ordered, f)[first : first + size] for f in Slices.__struct_fields__))
         answers += as_tuples(nester.feed(part))
     assert answers == by_stack(ordered)
     assert nester.crossing_count == crossing_count(ordered)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 # In the folder of an archive's traces: which member each part of it was.
 MEMBERS_NAME = "members.json"
@@ -38,8 +39,7 @@ class Source(Protocol):
         """Return whether it is a file of this machine."""
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How much of a file has been read: compressed bytes of the total, and events."""
 
     path: Source
@@ -52,8 +52,7 @@ def _ignore(progress: Progress) -> None:
     return None
 
 
-@dataclass(frozen=True)
-class IngestOptions:
+class IngestOptions(Struct, frozen=True):
     """How many cores an ingester may use, and the function to which it reports its progress."""
 
     jobs: int = 1

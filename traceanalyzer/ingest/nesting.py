@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -19,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from traceanalyzer.ingest.native import nest_natively, reader_in_use
 
@@ -41,8 +42,7 @@ _OPEN_FIELDS, _FOUND_FIELDS = 6 + len(ANCESTOR_CATEGORIES), 3 + len(ANCESTOR_CAT
 FILE_BITS = 32
 
 
-@dataclass(frozen=True)
-class Slices:
+class Slices(Struct, frozen=True):
     """Slices sorted by thread, start, longer first, id; category is an index of ANCESTOR_CATEGORIES or NONE.
 
     Equal names have equal `name_hash`, a number of 64 bits.
@@ -59,8 +59,7 @@ class Slices:
         return len(self.slice_id)
 
 
-@dataclass(frozen=True)
-class Nested:
+class Nested(Struct, frozen=True):
     """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE, and its stack.
 
     Slices have the same `stack_id` if their names and those of all that contain them are the same, in the same order.
@@ -99,7 +98,7 @@ class Nester:
 
     def feed(self, batch: Slices) -> Nested:
         """Nest one batch, which continues the order of the batches before it."""
-        columns = [np.ascontiguousarray(column, np.int64) for column in vars(batch).values()]
+        columns = [np.ascontiguousarray(column, np.int64) for column in astuple(batch)]
         found = np.empty((_FOUND_FIELDS, len(batch)), np.int64)
         crosses = np.zeros(len(batch), np.bool_)
         stack = np.empty((len(self._open) + len(batch), _OPEN_FIELDS), np.int64)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+from msgspec import Struct
 
 from traceanalyzer.schema import Column, derived_tables
 from traceanalyzer.store.inputs import engine_key
@@ -42,8 +43,7 @@ _NAMED = r"\s+(\w+) as (?:(?:not )?materialized )?\("
 _QUERY_PARTS = tuple(re.compile(start + _NAMED) for start in (r"with(?<!\wwith)(?: recursive)?", ","))
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One documented SELECT: what a row is, the definitions, the columns with type and meaning, and what it reads."""
 
     name: str

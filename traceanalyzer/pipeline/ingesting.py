@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 _COLUMN = re.compile(r"^\s{4}(?P<name>\w+)\s+(?P<type>[A-Z]+)(?P<required> NOT NULL)?,?\s*-- (?P<comment>.+)$")
 _ARROW_TYPES = {
@@ -20,8 +20,7 @@ _ARROW_TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column: its DuckDB type, whether it may be NULL, and what it means."""
 
     name: str
@@ -30,8 +29,7 @@ class Column:
     comment: str
 
 
-@dataclass(frozen=True)
-class TableSchema:
+class TableSchema(Struct, frozen=True):
     """One table: what a row is, and its columns in order."""
 
     name: str

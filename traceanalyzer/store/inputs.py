@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xxhash
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store import writing
@@ -138,8 +139,7 @@ def _code_digest(name: str) -> bytes:
     return xxhash.xxh3_128_digest((_PACKAGE / name).read_bytes())
 
 
-@dataclass(frozen=True)
-class StoredTrace:
+class StoredTrace(Struct, frozen=True):
     """One trace's folder of Parquet files, and what the run knows about the trace."""
 
     folder: Path
@@ -153,8 +153,7 @@ class StoredTrace:
         return replace(self, folder=store / "traces" / self.folder.parent.name / self.folder.name)
 
 
-@dataclass(frozen=True)
-class NcuTable:
+class NcuTable(Struct, frozen=True):
     """One table of Nsight Compute: its folder of Parquet files, and what the table is called in the run."""
 
     folder: Path
@@ -192,8 +191,7 @@ class CatalogFile:
 TRACE_NAME = re.compile(r"[\w.-]{1,80}-[0-9a-f]{16}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class SourceRecord:
+class SourceRecord(Struct, frozen=True):
     """What is remembered of a file: what it looked like, its content's hash, and the name of its folder of traces."""
 
     path: str

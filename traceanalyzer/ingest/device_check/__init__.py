@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,8 +27,7 @@ BRIEF_SILENCE_NS = SLOT_NS
 _FEW_SHARE = 0.001
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """The records that start in one slot of time: how many, the first and the last."""
 
     count: int
@@ -145,8 +145,7 @@ PROFILED_DEFECTS = {
 }
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """What is wrong: `shifts_ns` by which clocks of devices are ahead, times of damaged operations, defects."""
 
     shifts_ns: dict[int, int]

@@ -12,13 +12,13 @@ import os
 import weakref
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -184,8 +184,7 @@ def frames_lie_in_callers(
     return bool(library.frames_lie_in_callers(rows_at, len(rows), *others))
 
 
-@dataclass(frozen=True)
-class Scanned:
+class Scanned(Struct, frozen=True):
     """What a chunk holds."""
 
     event_count: int

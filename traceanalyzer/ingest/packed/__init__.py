@@ -12,8 +12,9 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import MEMBERS_NAME, Ingester, IngestOptions

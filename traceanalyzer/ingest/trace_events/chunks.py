@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.ingest.native import NativeScanner
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -69,8 +70,7 @@ def type_gpu_work(database: duckdb.DuckDBPyConnection, gpu_events: Sequence[str]
     database.execute(f"COPY ({rows}) TO $path ({PART_OPTIONS})", {"gpu_events": list(gpu_events), "path": str(path)})
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Whole events cut from the event list, with the comma before them; `offset` is in the decompressed file."""
 
     data: bytes | memoryview
@@ -82,8 +82,7 @@ class Chunk:
         return self.offset + len(self.data)
 
 
-@dataclass(frozen=True)
-class ChunkFacts:
+class ChunkFacts(Struct, frozen=True):
     """The contents of a parsed chunk, and the place in the file where reading continues."""
 
     event_count: int

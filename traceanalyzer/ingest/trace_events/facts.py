@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.chunks import said_by_processes, sql
@@ -21,8 +22,7 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
 
-@dataclass(frozen=True)
-class Recorder:
+class Recorder(Struct, frozen=True):
     """A recorder whose JSON needs words of its own.
 
     `arrow` begins the category of its arrows from calls to work. Where it `launches_later`, another thread may launch
@@ -112,7 +112,7 @@ def recast(
         known["derived"] = DERIVED_NAMES.pattern
         run("xla_slices")
         found = describe_slices(database, args, files("gpu_events"), losses)
-        recorder = replace(recorder, **vars(found))
+        recorder = replace(recorder, **asdict(found))
     if recorder.dialect is not None:
         run(recorder.dialect)
         names = [name or "" for (name,) in database.execute("SELECT process FROM process_names").fetchall()]
@@ -168,8 +168,7 @@ _ROCPROF_PROCESS = re.compile(r"(\d+ )?CPU (HIP|HSA|KFD) API\b")
 _TENSORFLOW_PROCESS = re.compile(r"/\w+:.* (Compute|Tensors)$")
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """What ran and what recorded it, as `traces.recorder` and `traces.framework` list them."""
 
     recorder: str | None

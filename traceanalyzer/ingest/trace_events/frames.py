@@ -11,13 +11,13 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.sink import TraceSink
@@ -155,8 +155,7 @@ ROUNDING_NS = 2_000
 FrameRow: TypeAlias = tuple[int, str | None, str | None, int | None, int | None, int, int, int, bool]
 
 
-@dataclass
-class _Frame:
+class _Frame(Struct):
     """A frame of a stack; `is_open` where its record does not say when it ended."""
 
     event_id: int

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from traceanalyzer.ingest.device_check import DEVICE_DEFECTS, PROFILED_DEFECTS
 
 _EXAMPLE_CHARS = 160
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of defect: how bad it is and what to do about it."""
 
     severity: str  # loss, repair or note
@@ -136,8 +136,7 @@ KINDS = {
 }
 
 
-@dataclass
-class Loss:
+class Loss(Struct):
     """The count of a defect, and its first occurrence."""
 
     count: int

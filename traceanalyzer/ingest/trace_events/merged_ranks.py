@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from traceanalyzer.ingest.device_check import FEW_SHARE
 
@@ -30,8 +31,7 @@ _LEAST_OWN_SHARE = 0.9
 _LEAST_POSSIBLE_SHARE = 0.99
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process of the file; the places of its slices are numbers of events."""
 
     pid: str | None
@@ -54,8 +54,7 @@ class Process:
         return self.call_count + self.operator_count > 0
 
 
-@dataclass(frozen=True)
-class DeviceProcess:
+class DeviceProcess(Struct, frozen=True):
     """A process that stands for a device: its number if all its work names the same, and the places of its work."""
 
     device: int | None
@@ -63,8 +62,7 @@ class DeviceProcess:
     last_id: int
 
 
-@dataclass(frozen=True)
-class RankPart:
+class RankPart(Struct, frozen=True):
     """Events of a process that are one rank's, from the first to the last, and the process's number in that rank."""
 
     pid: str | None
@@ -74,8 +72,7 @@ class RankPart:
     last_id: int = 2**62
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The ranks of a file, and the processes of each; `ranks` are in the order of the groups.
 
     Processes of a program, whose ranks nothing tells, have names instead. Where all are drawn as one, the arguments of

@@ -7,12 +7,13 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.ingest import IngestOptions, Progress, Source
 from traceanalyzer.ingest.native import NativeScanner, reader_in_use
@@ -47,8 +48,7 @@ _KNOWN_CATEGORIES: list[tuple[str, str, str]] = []
 _CLOSED = re.compile(rb"\s*\]")
 
 
-@dataclass
-class Parts:
+class Parts(Struct):
     """The result of reading a file, besides the Parquet parts."""
 
     document: TraceDocument

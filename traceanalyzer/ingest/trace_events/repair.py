@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import LONE_SURROGATE
@@ -92,8 +93,7 @@ _SPARE_BYTES = 32 * 2**20
 _MOST_JUNK = 1000
 
 
-@dataclass
-class Repaired:
+class Repaired(Struct):
     """Events of a stretch of text as valid JSON, each with its byte offset, and where reading stopped."""
 
     events: list[bytes] = field(default_factory=list)

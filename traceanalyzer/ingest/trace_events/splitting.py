@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql
 from traceanalyzer.ingest.trace_events.devices import whole_number
@@ -39,8 +40,7 @@ _MEMBER_FIELDS: dict[str, pa.DataType] = {
 _MEMBERS = pa.schema(_MEMBER_FIELDS)
 
 
-@dataclass(frozen=True)
-class TraceParts:
+class TraceParts(Struct, frozen=True):
     """What one trace is assembled from, and the name of its folder."""
 
     name: str

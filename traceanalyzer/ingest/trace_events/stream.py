@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Source
@@ -183,8 +184,7 @@ _LINES_OF_EVENTS = re.compile(rb'\{[^\n]{0,65536}"ph"\s*:[^\n]{0,65536}\}\s*\n\s
 _NEXT_KEY = re.compile(r',\s*(?="[^"\\]{1,80}"\s*:)')
 
 
-@dataclass
-class TraceDocument:
+class TraceDocument(Struct):
     """A trace file's shape: where its event list begins, and its other keys as JSON values."""
 
     events_start: int

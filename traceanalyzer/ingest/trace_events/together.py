@@ -12,7 +12,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Source
@@ -81,8 +82,7 @@ WHERE device IS NULL
 _USED_DEVICES = f"SELECT DISTINCT event_id >> {FILE_BITS}, device FROM read_parquet($path) ORDER BY ALL"
 
 
-@dataclass
-class _File:
+class _File(Struct):
     """A file that was read, with the parts of its events, and what is known of it before it is assembled."""
 
     path: Source

@@ -6,12 +6,12 @@ Names of the host's slices and operations of TPUs mean what they mean to the rea
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -56,8 +56,7 @@ SELECT event_id, device, start_ns, start_ns + dur_ns AS end_ns FROM xla_slices W
 """
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """What the slices show beside themselves."""
 
     recorder: str | None  # None: nothing shows it
