@@ -46,7 +46,8 @@ from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.planning import Planned
 from traceanalyzer.rules.diagnosis.ranks import choose_detail_ranks, judged_ledgers, pooled_ledger, rank_steps
 from traceanalyzer.rules.dialects import spoken
-from traceanalyzer.rules.evaluation.run_savings import selected_over_all
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.interventions import write_bound
 from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -268,6 +269,43 @@ def _findings(
             build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations, said, covered_by)
         )
     return merge_ranks(findings)
+
+
+def selected_over_all(
+    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the row that a rule selects where the table `bound` has the means of all pooled recordings.
+
+    Of what the rule selects besides, the row has the numbers of the verdict's recording. Where nothing is pooled, and
+    where the query fails, it is the verdict's own row.
+    """
+    if not verdict.pooled:
+        return verdict.row
+    scope = verdict.scope
+    trace_id, device = run.key(scope)
+    whole = {**verdict.row, **_of_one_recording(verdict)}
+    write_bound(con, [{**whole, "trace": scope.trace, "device": device, "trace_id": trace_id}])
+    try:
+        rows = sandbox.query(con, verdict.rule.select, values).dicts()
+    except sandbox.RuleQueryError:
+        rows = []
+    own = (row for row in rows if (row.get("trace"), row.get("device")) == (scope.trace, scope.device))
+    return next(own, {name: whole.get(name) for name in verdict.row})
+
+
+# Sums over recordings. What a rule counts besides is of one recording, and so are its steps and its longest row.
+_SUMS = ("window_ns", "bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count")
+_OF_THE_RECORDING = ("step_count", "worst_ms")
+
+
+def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of `bound` over all pooled recordings for as many steps as the verdict's recording has."""
+    steps, pooled = verdict.row.get("step_count"), verdict.pooled
+    if not steps:
+        return dict(pooled)
+    scaled = {name: round(pooled[name] * steps / pooled["step_count"]) for name in _SUMS}
+    own = {name: verdict.row[name] for name in _OF_THE_RECORDING if name in verdict.row}
+    return {**pooled, **scaled, **own}
 
 
 def _covered_by(verdict: Verdict, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
