@@ -29,6 +29,7 @@ from traceanalyzer.attribution.columns import (
     column,
     named,
     optional,
+    table_of_columns,
 )
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
@@ -94,13 +95,7 @@ def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table],
         "dur_ns": _joined([part.dur for part in parts]),
         "bucket": named(_joined([part.bucket for part in parts]), BUCKETS),
     }
-    return pa.Table.from_arrays(
-        [
-            values if isinstance(values := columns[field.name], pa.Array) else array_of(values, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )
+    return table_of_columns(columns, schema)
 
 
 def _joined(parts: Sequence[Ints]) -> Ints:
@@ -321,9 +316,7 @@ def _with_reason(windows: pa.Table, reason: str | None) -> pa.Table:
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.Table.from_arrays(
-        [array_of(list(values), field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
-    )
+    return table_of_columns(dict(zip(schema.names, columns, strict=True)), schema)
 
 
 def _run_bounds(

@@ -19,7 +19,6 @@ from traceanalyzer.attribution.replay.device_bounds import (
     RankScans,
     ScanFacts,
     ScanQuery,
-    WindowSaving,
     by_device,
     scan_of,
 )
@@ -218,7 +217,8 @@ class Bounds(Struct, frozen=True, dict=True):
 
     def bounds(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[int]:
         """Return the bound of each what-if; one call with many is much faster than many calls."""
-        return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
+        scanned = self.devices.get((trace_id, device))
+        return [0] * len(what_ifs) if scanned is None else scanned.savings(what_ifs)
 
     def bounds_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
         """Return `bounds` of each device; where scans are not held, one call with many is much faster than many."""
@@ -228,9 +228,7 @@ class Bounds(Struct, frozen=True, dict=True):
         savings = self.together.scans.savings(
             [ScanQuery(self._number[device_key], queries[device_key]) for device_key in there]
         )
-        found = {
-            device_key: [one.saved_ns for one in of_one] for device_key, of_one in zip(there, savings, strict=True)
-        }
+        found = dict(zip(there, savings, strict=True))
         return {device_key: found.get(device_key, [0] * len(what_ifs)) for device_key, what_ifs in queries.items()}
 
     def taken_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
@@ -259,11 +257,6 @@ class Bounds(Struct, frozen=True, dict=True):
     @cached_property
     def _number(self) -> dict[DeviceKey, int]:
         return {device_key: number for number, device_key in enumerate(self.device_keys)}
-
-    def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
-        """Return what each what-if saves, and how much earlier the window begins in it."""
-        scanned = self.devices.get((trace_id, device))
-        return [WindowSaving(0, 0)] * len(what_ifs) if scanned is None else scanned.savings(what_ifs)
 
     def run_abstains(self) -> str | None:
         """Return why there are no bounds of the run as a whole; None: there are."""
