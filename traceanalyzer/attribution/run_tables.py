@@ -330,11 +330,12 @@ def _run_bounds(
         return {}
     if len(bounds.device_keys) == 1:
         return {name: saved_ns for (_, name), saved_ns in alone.items()}
-    savings: dict[str, dict[DeviceKey, Savings]] = {}
+    queries = {
+        cause: dict.fromkeys(bounds.device_keys, WhatIf(frozenset({cause})))
+        for cause in sorted(set(chain(*causes.values())))
+    }
     for item in kernels:
-        savings.setdefault(item.name, {})[item.device_key] = item.savings
-    queries = {cause: bounds.what_ifs(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
-    queries |= {name: bounds.what_ifs(frozenset(), of_each) for name, of_each in savings.items()}
+        queries.setdefault(item.name, {})[item.device_key] = WhatIf(savings=item.savings)
     answers = bounds.runs(list(queries.values()))
     return {name: answer.saved_ns for name, answer in zip(queries, answers, strict=True)}
 

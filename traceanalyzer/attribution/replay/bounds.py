@@ -266,19 +266,6 @@ class Bounds(Struct, frozen=True, dict=True):
             return "not-applicable: no work on a device"
         return next((device.abstains for device in self.devices.values() if device.abstains), None)
 
-    def what_ifs(
-        self, removed: frozenset[str] | Mapping[int, frozenset[str]], savings: Mapping[DeviceKey, Savings] | None = None
-    ) -> dict[DeviceKey, WhatIf]:
-        """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
-        by_device_key = {}
-        for device_key in self.device_keys:
-            rank = self.ranks.get(device_key[0])
-            causes = removed
-            if not isinstance(causes, frozenset):
-                causes = causes.get(-1 if rank is None else rank, frozenset())
-            by_device_key[device_key] = WhatIf(causes, (savings or {}).get(device_key))
-        return by_device_key
-
     def run(self, what_ifs: Mapping[DeviceKey, WhatIf]) -> RunBound:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
         return self.runs([what_ifs])[0]
@@ -286,11 +273,6 @@ class Bounds(Struct, frozen=True, dict=True):
     def runs(self, queries: Sequence[Mapping[DeviceKey, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
         return self._run.of_each(queries)
-
-    @property
-    def nothing_saved(self) -> RunBound:
-        """The answer to a question that changes nothing."""
-        return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
 
     def most_alone_ns(self, device_key: DeviceKey) -> int:
         """Return a limit of what the run can save by changes on one device alone, found without a scan."""

@@ -20,8 +20,6 @@ from traceanalyzer.rules.rule_file.model import Rule
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import Bounds
-    from traceanalyzer.attribution.replay.run_bounds import RunBound
-    from traceanalyzer.attribution.replay.scan import WhatIf
 
 
 Interventions = Mapping[Device, Intervention]
@@ -40,26 +38,28 @@ class RunSavings:
     def __init__(self, bounds: Bounds, blocker: str | None = None) -> None:
         """Take the bounds of a run, and why its ranks must not be compared although they could be scanned."""
         self._bounds = bounds
-        self._nothing = bounds.nothing_saved
-        self._known: dict[_Key, RunBound] = {}
+        # By what is changed: what is saved, and how much less it may be.
+        self._known: dict[_Key, tuple[int, int]] = {frozenset(): (0, 0)}
         self.abstains = _abstains(bounds) or blocker
         self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
 
     def saved_ns(self, interventions: Interventions) -> int:
         """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
         stated_ns = max((intervention.stated_ns for intervention in interventions.values()), default=0)
-        return min(self._scanned(interventions).saved_ns + stated_ns, self.window_ns)
+        return min(self._scanned(interventions)[0] + stated_ns, self.window_ns)
 
     def open_ns(self, interventions: Interventions) -> int:
         """Return how much less than `saved_ns` it may be: not 0 where the scan could not be shown to be exact."""
-        return self._scanned(interventions).open_ns
+        return self._scanned(interventions)[1]
 
     def prepare(self, queries: Iterable[Interventions]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
         questions = [_changes(interventions) for interventions in queries]
-        unknown = {key: changes for changes in questions if changes and (key := _key(changes)) not in self._known}
-        answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
-        self._known.update(zip(unknown, answers, strict=True))
+        unknown = {key: changes for changes in questions if (key := _key(changes)) not in self._known}
+        answers = self._bounds.runs(
+            [{device: item.scenario() for device, item in changes.items()} for changes in unknown.values()]
+        )
+        self._known.update(zip(unknown, ((answer.saved_ns, answer.open_ns) for answer in answers), strict=True))
 
     def most_alone_ns(self, device: Device) -> int:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
@@ -73,14 +73,9 @@ class RunSavings:
             for device, of_one in queries.items()
         }
 
-    def _scanned(self, interventions: Interventions) -> RunBound:
-        changes = _changes(interventions)
-        if not changes:
-            return self._nothing
-        key = _key(changes)
-        if key not in self._known:
-            self._known[key] = self._bounds.run(_scenarios(changes))
-        return self._known[key]
+    def _scanned(self, interventions: Interventions) -> tuple[int, int]:
+        self.prepare([interventions])
+        return self._known[_key(_changes(interventions))]
 
 
 def _changes(interventions: Interventions) -> dict[Device, Intervention]:
@@ -89,10 +84,6 @@ def _changes(interventions: Interventions) -> dict[Device, Intervention]:
 
 def _key(changes: Interventions) -> _Key:
     return frozenset((device, item.key) for device, item in changes.items())
-
-
-def _scenarios(changes: Interventions) -> dict[Device, WhatIf]:
-    return {device: item.scenario() for device, item in changes.items()}
 
 
 def by_device(queries: Iterable[Interventions]) -> dict[Device, list[Intervention]]:
