@@ -49,9 +49,9 @@ from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.interventions import write_bound
 from traceanalyzer.rules.evaluation.sandbox import read_query
-from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
+from traceanalyzer.rules.evaluation.scopes import RunScopes
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Key, Ordered, PlanContext, key_of
+from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, Key, Ordered, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import plan_of
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, HOST, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
@@ -74,30 +74,14 @@ def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
             DeviceLedger(
                 **row,
                 buckets=buckets,
-                kernel_classes=_kernel_classes(found["kernel_classes"]),
-                top_kernels=_top_kernels(found["top_kernels"], row["window_ns"]),
+                kernel_classes=tuple(KernelClass(**item) for item in found["kernel_classes"]),
+                top_kernels=tuple(TopKernel(**item) for item in found["top_kernels"]),
                 peaks_known=found["peaks_known"],
                 unjudged_share=found["unjudged_share"],
                 shared_gpu=shared.get((row["trace"], row["device"])),
             )
         )
     return tuple(devices)
-
-
-def _kernel_classes(classes: Sequence[dict[str, Any]]) -> tuple[KernelClass, ...]:
-    kernels_ns = sum(row["wall_ns"] for row in classes)
-    return tuple(
-        KernelClass(row["class"], row["wall_ns"], row["wall_ns"] / kernels_ns, row["call_count"]) for row in classes
-    )
-
-
-def _top_kernels(kernels: Sequence[dict[str, Any]], window_ns: int) -> tuple[TopKernel, ...]:
-    return tuple(
-        TopKernel(
-            row["name"], row["class"], row["wall_ns"], row["wall_ns"] / window_ns, row["call_count"], row["mean_ns"]
-        )
-        for row in kernels
-    )
 
 
 def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -208,7 +192,10 @@ def build_diagnosis(
         _outcome(run, v, overrides, results.planned.refined, latent) for v in (*judged, *results.explained.verdicts)
     ]
     plans = tuple(
-        plan_of(context, scope, order) for scope, order in sorted(results.planned.orders.items(), key=_scope_order)
+        plan_of(context, scope, order)
+        for scope, order in sorted(
+            results.planned.orders.items(), key=lambda item: (item[0].trace or "", item[0].device or 0)
+        )
     )
     device_ledgers = judged_ledgers(run, ledgers(con))
     ledger_of_run = pooled_ledger(run, device_ledgers)
@@ -243,10 +230,6 @@ def build_diagnosis(
         plans=plans,
         screening=screening,
     )
-
-
-def _scope_order(item: tuple[Scope, FixOrder]) -> tuple[str, int]:
-    return item[0].trace or "", item[0].device or 0
 
 
 def _findings(
