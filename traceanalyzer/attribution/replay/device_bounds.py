@@ -264,7 +264,6 @@ class DeviceBounds(Struct, frozen=True):
         return replace(self, load=lambda: self.load().at_worst(uncertainty))
 
     def savings(self, what_ifs: Sequence[WhatIf]) -> list[int]:
-        """Return what each what-if saves."""
         return window_savings(self.scan, self.window, what_ifs) if what_ifs else []
 
     def taken_ns(self, what_if: WhatIf) -> int:
