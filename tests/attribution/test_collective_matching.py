@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pytest
+from bound_against_truth import what_ifs
 from workloads.bases import pipelined_job
 
 from traceanalyzer.attribution.columns import NO_ROW, NamedRows
@@ -75,7 +76,7 @@ def test_calls_without_a_group_are_of_none_where_others_name_several() -> None:
 
 def saved(bounds: Bounds, removed: frozenset[str] | Mapping[int, frozenset[str]]) -> int:
     """Return how many ns shorter the slowest rank's window gets; `removed` holds for all ranks, or is by rank."""
-    return bounds.run(bounds.what_ifs(removed)).saved_ns
+    return bounds.run(what_ifs(bounds, removed)).saved_ns
 
 
 def tables(scenario: dict[str, Any] | None = None) -> dict[str, pa.Table]:
@@ -302,14 +303,12 @@ def scan_of(matches: list[int]) -> Scan:
             more=[()] * len(matches),
             explained_wait_ns=none * 0,
         ),
-        is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
         end=np.arange(len(matches)) * 10 + 10,
         dur=np.full(len(matches), 10),
         match=np.asarray(matches),
         wait=np.zeros(len(matches), np.int64),
         removable=none * 0,
-        explained_wait=none * 0,
         dispatch=none * 0,
         cause_of_wait=nothing_here,
         cause_of_op=nothing_here,
@@ -356,8 +355,8 @@ def test_the_metric_tells_each_collective_once() -> None:
 def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
     bounds = Bounds.load(in_memory.connect_tables(tables()))
     causes = sorted(set().union(*(bounds.causes(*device_key) for device_key in bounds.device_keys)))
-    asked = [bounds.what_ifs(frozenset({cause})) for cause in causes]
-    asked += [bounds.what_ifs({rank: frozenset(causes)}) for rank in range(4)]
-    asked += [bounds.what_ifs(frozenset(causes[:i])) for i in range(len(causes))]
+    asked = [what_ifs(bounds, frozenset({cause})) for cause in causes]
+    asked += [what_ifs(bounds, {rank: frozenset(causes)}) for rank in range(4)]
+    asked += [what_ifs(bounds, frozenset(causes[:i])) for i in range(len(causes))]
     assert bounds.runs(asked) == [bounds.run(scenarios) for scenarios in asked]
     assert len({bound.saved_ns for bound in bounds.runs(asked)}) > 4

@@ -19,8 +19,8 @@ import traceanalyzer
 from traceanalyzer.cli import SYNONYMS, cli, main
 from traceanalyzer.commands import COMPLETION_VARIABLE
 from traceanalyzer.commands.help import manual_page
+from traceanalyzer.commands.record import PROFILERS
 from traceanalyzer.commands.top import WHAT
-from traceanalyzer.recording import PROFILERS
 
 SAMPLE = "sample_traces/slow_loader"
 

@@ -23,10 +23,10 @@ from tiers import needed
 
 import traceanalyzer as ta
 from traceanalyzer.cli import cli
+from traceanalyzer.commands.record import PROFILERS, recipe
 from traceanalyzer.diagnosis import Outcome
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics
-from traceanalyzer.recording import PROFILERS, recipe
 from traceanalyzer.report.diagnosis_blocks.trust import profiler_of, record_words
 
 FOLDERS = ("runs/run42", "with a space", "it's; rm -rf $HOME", 'say "hello"\\')

@@ -63,7 +63,7 @@ def leads_us() -> list[list[str]]:
     bounds = Bounds.load(Drawn.of(SLICES, OPS, SYNCS).con)
     scan = bounds.devices[0, 0].scan
     launched = {row["id"]: NAMES[row["launch"]] for row in rows(OPS)}
-    name_of = {position: launched[op] for position, op in enumerate(scan.op_id.tolist()) if scan.is_op[position]}
+    name_of = {position: launched[op] for position, op in enumerate(scan.op_id.tolist()) if scan.events.is_op[position]}
     changes = [scan.changes(WhatIf(frozenset({cause}))) for cause in CAUSES]
     ends = np.stack([replay_alone(scan.events, of_one) for of_one in changes], axis=1) // US
     events = [

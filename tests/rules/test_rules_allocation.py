@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,8 +10,9 @@ from fixture_runs import open_fixture
 from msgspec import structs
 
 from traceanalyzer.rules.diagnosis import planning
-from traceanalyzer.rules.evaluation.interventions import Device, Intervention
-from traceanalyzer.rules.evaluation.run_savings import Interventions, selected_over_all
+from traceanalyzer.rules.diagnosis.reporting import selected_over_all
+from traceanalyzer.rules.evaluation.interventions import Intervention
+from traceanalyzer.rules.evaluation.run_savings import Interventions
 from traceanalyzer.rules.evaluation.scopes import Scope, read_scopes
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate, order_fixes
@@ -28,14 +29,8 @@ class Savings:
 
     groups: Mapping[frozenset[str], int]
 
-    def saved_ns(self, scope: Device, intervention: Intervention) -> int:
-        return sum(worth for group, worth in self.groups.items() if group & intervention.causes)
-
-    def prepare(self, asked: Mapping[Device, Iterable[Intervention]]) -> None:
-        return None
-
-    def abstains(self, trace_id: int, device: int) -> str | None:
-        return None
+    def saved_ns(self, fix: Interventions) -> int:
+        return sum(worth for group, worth in self.groups.items() if group & fix[0, 0].causes)
 
 
 def rule_for(name: str, *causes: str, refines: tuple[str, ...] = (), effort: str = "code") -> Rule:
@@ -99,7 +94,7 @@ def order_of(
     scan: Savings, *verdicts: Verdict, owned_ns: Mapping[str, int] | None = None
 ) -> list[tuple[str, int, str]]:
     fixes = [Candidate((verdict,), verdict.bound_ns or 0) for verdict in verdicts]
-    items = order_fixes(lambda fix: fix[0, 0].bound_ns(scan, (0, 0)), fixes, owned_ns or {}).items
+    items = order_fixes(scan.saved_ns, fixes, owned_ns or {}).items
     return [(item.rule, item.marginal_ns, item.status) for item in items]
 
 

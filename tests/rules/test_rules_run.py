@@ -14,6 +14,7 @@ import jsonschema
 import pyarrow as pa
 import pyarrow.compute
 import pytest
+from bound_against_truth import what_ifs
 from workloads.bases import pipelined_job
 
 from traceanalyzer.attribution.replay.bounds import Bounds
@@ -68,7 +69,7 @@ def test_a_rank_that_nobody_waits_for_is_worth_what_the_second_slowest_leaves() 
     job = simulate_job(TWO_LATE)
     bounds = Bounds.load(in_memory.connect_tables(job.canonical_tables()))
     skew = frozenset({"dev.straggler_wait"})
-    saved = {rank: bounds.run(bounds.what_ifs({rank: skew})).saved_ns for rank in range(4)}
+    saved = {rank: bounds.run(what_ifs(bounds, {rank: skew})).saved_ns for rank in range(4)}
     longest = max(device.window_ns for device in bounds.devices.values())
     assert saved[3] / longest == pytest.approx(true_share(job, 3), abs=0.005)
     assert saved[0] == saved[1] == saved[2] == 0

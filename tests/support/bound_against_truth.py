@@ -10,12 +10,30 @@ import duckdb
 from workloads.counterfactuals import Question
 from workloads.workloads import JOBS, WORKLOADS
 
+from traceanalyzer.attribution.columns import DeviceKey
 from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.scan import Savings, WhatIf
 from tracesim import SimulatedJob, SimulatedRun, in_memory, simulate, simulate_job
 
 SEED = 3
 # What is asked besides bounds and the ledger: those of what-if questions.
 METRICS = ("kernel_class",)
+
+
+def what_ifs(
+    bounds: Bounds,
+    removed: frozenset[str] | Mapping[int, frozenset[str]],
+    savings: Mapping[DeviceKey, Savings] | None = None,
+) -> dict[DeviceKey, WhatIf]:
+    """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
+    by_device_key = {}
+    for device_key in bounds.device_keys:
+        rank = bounds.ranks.get(device_key[0])
+        causes = removed
+        if not isinstance(causes, frozenset):
+            causes = causes.get(-1 if rank is None else rank, frozenset())
+        by_device_key[device_key] = WhatIf(causes, (savings or {}).get(device_key))
+    return by_device_key
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,7 @@ class AttributedJob:
         scales = None if question.scaled is None else dict.fromkeys(ranks, question.scaled)
         truth = self.job.true_saving(removed, scales, first_step=first, last_step=last)
         ((window_ns,),) = self.con.sql("SELECT max(window_ns) FROM attribution.windows").fetchall()
-        bound = self.bounds.run(self.bounds.what_ifs(removed, savings)).saved_ns
+        bound = self.bounds.run(what_ifs(self.bounds, removed, savings)).saved_ns
         return Answer(question, bound / window_ns, truth / self.job.length_ns(first, last))
 
     def ledger_apart(self) -> dict[tuple[int, str], float]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from xla_profiles import diagnose
 
+from traceanalyzer.commands.record import recipe
 from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.discovery import discover
-from traceanalyzer.recording import recipe
 
 pytestmark = pytest.mark.check
 _PROGRAM = """

@@ -31,7 +31,6 @@ class RunTable:
         return list(self.relation.columns)
 
     def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
         rows: pa.Table = self.relation.to_arrow_table()
         return rows
 

@@ -6,14 +6,14 @@ The host slice or GPU op to blame for a ledger row has names that can be found i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Self
+from typing import Any
 
 import duckdb
 import numpy as np
 from msgspec import Struct
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named
+from traceanalyzer.attribution.columns import CODE, HOST, NO_ROW, Flags, Ints, Texts, named, optional
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
@@ -47,51 +47,40 @@ LIMIT 1
 _MOST_LEVELS = 1_000
 
 
-class Blames(Struct, frozen=True):
-    """One entry per ledger row; unknown names are NULL."""
-
-    event_id: Ints
-    kind: Ints  # 0 host slice, 1 GPU op, NO_ROW none
-    name: Texts
-    op: Texts
-    annotation: Texts
-    python: Texts
-
-    @classmethod
-    def of_rows(cls, device: AttributedDevice, rows: Ints) -> Self:
-        """Return the blame of some rows of a device's ledger."""
-        ops, slices = device.ops, device.slices
-        blame = device.ledger.blame[rows]
-        of_op = device.ledger.blames_op[rows] & (blame != NO_ROW)
-        of_slice = ~device.ledger.blames_op[rows] & (blame != NO_ROW)
-        op_row, slice_row = np.where(of_op, blame, NO_ROW), np.where(of_slice, blame, NO_ROW)
-        around = [
-            np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
-            for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
-        ]
-        of_slices = (slices.op_id, slices.annotation_id, slices.python_id)
-        around = [
-            np.where(of_slice, _own_or_around(slices, slice_row, category, ids), rows_around)
-            for rows_around, ids, category in zip(around, of_slices, ("cpu_op", "annotation", "python"), strict=True)
-        ]
-        is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
-        bare = np.flatnonzero(is_bare)
-        around[1][bare] = _annotations_at(device, rows[bare])
-        op, annotation, python = (_names(slices, rows_around) for rows_around in around)
-        codes = np.where(of_op, len(slices.names) + ops.name.codes[op_row], NO_ROW)
-        if slices.count:
-            codes = np.where(of_slice, slices.name_code[slice_row], codes)
-        event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
-        if slices.count:
-            event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
-        return cls(
-            event_id=event_id,
-            kind=np.where(of_op, 1, np.where(of_slice, 0, NO_ROW)),
-            name=named(codes, (*slices.names, *ops.name.names)),
-            op=op,
-            annotation=annotation,
-            python=python,
-        )
+def blame_columns(device: AttributedDevice, rows: Ints) -> dict[str, Any]:
+    """Return whom some rows of a device's ledger blame, as columns of `ledger_rows`; unknown names are NULL."""
+    ops, slices = device.ops, device.slices
+    blame = device.ledger.blame[rows]
+    of_op = device.ledger.blames_op[rows] & (blame != NO_ROW)
+    of_slice = ~device.ledger.blames_op[rows] & (blame != NO_ROW)
+    op_row, slice_row = np.where(of_op, blame, NO_ROW), np.where(of_slice, blame, NO_ROW)
+    around = [
+        np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
+        for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
+    ]
+    of_slices = (slices.op_id, slices.annotation_id, slices.python_id)
+    around = [
+        np.where(of_slice, _own_or_around(slices, slice_row, category, ids), rows_around)
+        for rows_around, ids, category in zip(around, of_slices, ("cpu_op", "annotation", "python"), strict=True)
+    ]
+    is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
+    bare = np.flatnonzero(is_bare)
+    around[1][bare] = _annotations_at(device, rows[bare])
+    op, annotation, python = (_names(slices, rows_around) for rows_around in around)
+    codes = np.where(of_op, len(slices.names) + ops.name.codes[op_row], NO_ROW)
+    if slices.count:
+        codes = np.where(of_slice, slices.name_code[slice_row], codes)
+    event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
+    if slices.count:
+        event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
+    return {
+        "blame_id": optional(event_id),
+        "blame_kind": named(np.where(of_op, 1, np.where(of_slice, 0, NO_ROW)), ("slice", "op")),
+        "blame_name": named(codes, (*slices.names, *ops.name.names)),
+        "blame_op": op,
+        "blame_annotation": annotation,
+        "blame_python": python,
+    }
 
 
 def _annotations_at(device: AttributedDevice, rows: Ints) -> Ints:

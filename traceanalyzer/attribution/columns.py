@@ -4,7 +4,7 @@ In arrays, integers stand for NULL and for names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -80,9 +80,6 @@ class NamedRows(Struct, frozen=True):
         """Encode a column of texts."""
         codes, names = codes_of(texts)
         return cls(codes, tuple(names))
-
-    def name(self, row: int) -> str | None:
-        return self.names[int(self.codes[row])]
 
     def where(self, holds: Callable[[str | None], bool]) -> Flags:
         """Return for each row whether `holds` is true of its text; called once per different text."""
@@ -172,6 +169,17 @@ def array_of(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Arra
         return _of_numbers(values, np.zeros(len(values), np.bool_), kind)
     missing = np.asarray([value is None for value in values], np.bool_)
     return _of_numbers(np.asarray([0 if value is None else value for value in values]), missing, kind)
+
+
+def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return columns of Arrow, arrays and lists as a table; None gives NULL."""
+    arrays = [
+        values.cast(field.type)
+        if isinstance(values := columns[field.name], pa.Array | pa.ChunkedArray)
+        else array_of(values, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _of_numbers(values: NDArray[Any], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array[Any]:

@@ -29,6 +29,7 @@ from traceanalyzer.attribution.columns import (
     column,
     named,
     optional,
+    table_of_columns,
 )
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
@@ -94,13 +95,7 @@ def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table],
         "dur_ns": _joined([part.dur for part in parts]),
         "bucket": named(_joined([part.bucket for part in parts]), BUCKETS),
     }
-    return pa.Table.from_arrays(
-        [
-            values if isinstance(values := columns[field.name], pa.Array) else array_of(values, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )
+    return table_of_columns(columns, schema)
 
 
 def _joined(parts: Sequence[Ints]) -> Ints:
@@ -321,9 +316,7 @@ def _with_reason(windows: pa.Table, reason: str | None) -> pa.Table:
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.Table.from_arrays(
-        [array_of(list(values), field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
-    )
+    return table_of_columns(dict(zip(schema.names, columns, strict=True)), schema)
 
 
 def _run_bounds(
@@ -337,11 +330,12 @@ def _run_bounds(
         return {}
     if len(bounds.device_keys) == 1:
         return {name: saved_ns for (_, name), saved_ns in alone.items()}
-    savings: dict[str, dict[DeviceKey, Savings]] = {}
+    queries = {
+        cause: dict.fromkeys(bounds.device_keys, WhatIf(frozenset({cause})))
+        for cause in sorted(set(chain(*causes.values())))
+    }
     for item in kernels:
-        savings.setdefault(item.name, {})[item.device_key] = item.savings
-    queries = {cause: bounds.what_ifs(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
-    queries |= {name: bounds.what_ifs(frozenset(), of_each) for name, of_each in savings.items()}
+        queries.setdefault(item.name, {})[item.device_key] = WhatIf(savings=item.savings)
     answers = bounds.runs(list(queries.values()))
     return {name: answer.saved_ns for name, answer in zip(queries, answers, strict=True)}
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from traceanalyzer.attribution import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.attribution.attributed_device import AttributedDevice, Blames, attribute_trace
+from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace, blame_columns
 from traceanalyzer.attribution.columns import (
     BUCKETS,
     CAUSES,
@@ -27,10 +27,10 @@ from traceanalyzer.attribution.columns import (
     STRAGGLER_WAIT,
     DeviceKey,
     Ints,
-    array_of,
     coded,
     named,
     optional,
+    table_of_columns,
 )
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching_collectives import CommWaits, Member, match_collectives, waits_of
@@ -172,13 +172,20 @@ def _schemas() -> dict[str, TableSchema]:
 
 
 def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> dict[str, pa.Table]:
+    costs, more = device.events.costs, device.events.more
+    position, code = np.nonzero(costs)
     columns = {
         "windows": _windows(device),
         "steps": _steps(device),
         "ledger_rows": _ledger_rows(device),
         "replay_events": _replay_events(device),
-        "replay_costs": _replay_costs(device),
-        "replay_needs": _replay_needs(device),
+        "replay_costs": {"position": position, "cause": named(code, HOST), "cost_ns": costs[position, code]},
+        "replay_needs": {
+            "position": more.position,
+            "before_position": more.before,
+            "slack_ns": more.slack,
+            "sure": more.sure,
+        },
     }
     return {name: _table(tables[name], device, part) for name, part in columns.items()}
 
@@ -198,15 +205,7 @@ def _table(table: TableSchema, device: AttributedDevice, columns: _Columns) -> p
     schema = table.arrow_schema()
     count = len(next(iter(columns.values())))
     columns = {"trace_id": np.full(count, device.trace_id), "device": np.full(count, device.ops.device), **columns}
-    return pa.Table.from_arrays(
-        [
-            columns[field.name].cast(field.type)
-            if isinstance(columns[field.name], pa.Array | pa.ChunkedArray)
-            else array_of(columns[field.name], field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )
+    return table_of_columns(columns, schema)
 
 
 def _windows(device: AttributedDevice) -> _Columns:
@@ -260,7 +259,6 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
     of = pieces.row
     bucket = rows.bucket[of].astype(np.int64)
     removable = np.asarray([name in CAUSES for name in BUCKETS])
-    blames = Blames.of_rows(device, of)
     return {
         "row_id": np.arange(len(of)),
         "step": optional(pieces.step),
@@ -270,12 +268,7 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
         "bucket": named(bucket, BUCKETS),
         "cause": named(np.where(removable[bucket], bucket, NO_ROW), BUCKETS),
         "blame_rank": optional(_blame_rank(device, of)),
-        "blame_id": optional(blames.event_id),
-        "blame_kind": named(blames.kind, ("slice", "op")),
-        "blame_name": blames.name,
-        "blame_op": blames.op,
-        "blame_annotation": blames.annotation,
-        "blame_python": blames.python,
+        **blame_columns(device, of),
         "confidence": named(rows.confidence[of].astype(np.int64), CONFIDENCES),
         "late_issue": rows.late_issue[of],
     }
@@ -313,16 +306,6 @@ def _replay_events(device: AttributedDevice) -> _Columns:
         "dispatch_ns": events.dispatch,
         "dispatch_cause": named(events.dispatch_cause, BUCKETS),
     }
-
-
-def _replay_costs(device: AttributedDevice) -> _Columns:
-    position, code = np.nonzero(device.events.costs)
-    return {"position": position, "cause": named(code, HOST), "cost_ns": device.events.costs[position, code]}
-
-
-def _replay_needs(device: AttributedDevice) -> _Columns:
-    more = device.events.more
-    return {"position": more.position, "before_position": more.before, "slack_ns": more.slack, "sure": more.sure}
 
 
 def _owned(device: AttributedDevice) -> dict[str, Owned]:

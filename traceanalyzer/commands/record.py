@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import click
 
-from traceanalyzer.recording import DEFAULT_FOLDER, PROFILERS, recipe
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+
+DEFAULT_FOLDER = "runs/run42"
+PROFILERS = ("torch", "nsys", "ncu", "dynolog", "jax", "tensorflow", "torch_xla", "rocprof")
+_IN_PYTHON = ("torch", "jax", "tensorflow", "torch_xla")
+_FOLDER_MARK = "@FOLDER@"
+# One text file a profiler, ready to paste.
+_RECIPES = Path(__file__).parents[1] / "recording"
 
 
 @click.command()
@@ -19,3 +29,13 @@ def record(profiler: str, folder: str) -> None:
     Nothing is run or written: paste what is printed into the program, or into a shell.
     """
     click.echo(recipe(profiler, folder), nl=False)
+
+
+def recipe(profiler: str, folder: str = DEFAULT_FOLDER) -> str:
+    """Return the code or commands that record a run into a folder; raise TraceAnalyzerError for other profilers."""
+    if profiler not in PROFILERS:
+        raise TraceAnalyzerError(
+            "no such profiler", profiler, suggestion(profiler, PROFILERS, "there are " + ", ".join(PROFILERS))
+        )
+    text = (_RECIPES / f"{profiler}.txt").read_text(encoding="utf-8")
+    return text.replace(_FOLDER_MARK, repr(folder) if profiler in _IN_PYTHON else shlex.quote(folder))

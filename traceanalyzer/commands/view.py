@@ -56,7 +56,10 @@ def view(options: RunOptions, perfetto: bool, rank: int | None, at: str | None, 
 
     if not has_display():
         if not options.quiet:
-            click.echo(f"no display here; from your machine: scp {_host()}:{visible(str(file))} .", err=True)
+            click.echo(
+                f"no display here; from your machine: scp {visible(socket.gethostname())}:{visible(str(file))} .",
+                err=True,
+            )
         return
     import webbrowser
 
@@ -104,7 +107,3 @@ def _first_place(part: TracePart, diagnosis: Diagnosis) -> tuple[int, int] | Non
                     at_ns, room_ns = row["start_ns"] - part.base_ns, int(row["dur_ns"] * _MARGIN)
                     return at_ns - room_ns, at_ns + row["dur_ns"] + room_ns
     return None
-
-
-def _host() -> str:
-    return visible(socket.gethostname())

@@ -187,7 +187,10 @@ def compare_ranks(
     worst = [max(unit_ns, key=lambda role: (unit_ns[role], role)) for unit_ns in units]
     spreads = [max(unit_ns.values()) / max(min(unit_ns.values()), 1.0) - 1 for unit_ns in units]
     counts = [len(unit_ns) for unit_ns in units]
-    words = [_words_by_role(side) for side in (base, new)]
+    words = [
+        {role: place_words(device) for summary in reversed(side) for role, device in _by_role(summary).items()}
+        for side in (base, new)
+    ]
     rows: list[RankRow] = []
     weak = strong = None
     if units[0].keys() == units[1].keys():
@@ -225,10 +228,6 @@ def _by_role(summary: Summary) -> dict[Role, DeviceTimes]:
         roles[rank, seen[rank]] = device
         seen[rank] += 1
     return roles
-
-
-def _words_by_role(side: Sequence[Summary]) -> dict[Role, str]:
-    return {role: place_words(device) for summary in reversed(side) for role, device in _by_role(summary).items()}
 
 
 def _unit_ns(side: Sequence[Summary], scales: Sequence[Fraction] | None) -> dict[Role, float]:

@@ -34,8 +34,6 @@ class Check:
 
 @dataclass(frozen=True)
 class GateResult:
-    """All checks of a gate."""
-
     checks: tuple[Check, ...]
 
     def exit_code(self, unsure: str | None = None) -> int:

@@ -112,13 +112,11 @@ def _why_absent(rule: str, before: Sequence[FindingSummary], side: Sequence[Summ
     if outcomes & {"fired", "latent"}:
         return "hidden", "owned by another finding or rank"
     was_latent = all(finding.status == "latent" for finding in before)
-    if was_latent and any(_has_primary(summary) for summary in side):
+    if was_latent and any(
+        finding.status == "primary" and finding.saving_ns for summary in side for finding in summary.findings
+    ):
         return "hidden", "it matters only after other fixes"
     return "gone", ""
-
-
-def _has_primary(summary: Summary) -> bool:
-    return any(finding.status == "primary" and finding.saving_ns for finding in summary.findings)
 
 
 _COMPUTE = "compute"

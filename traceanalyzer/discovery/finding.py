@@ -145,17 +145,13 @@ def _copies(
 ) -> dict[str, TraceAnalyzerError]:
     found = {}
     for name in names:
-        match = _match_of_copy(PurePosixPath(name).name)
+        match = next(filter(None, (pattern.fullmatch(PurePosixPath(name).name) for pattern in _COPIES)), None)
         if name in known or match is None:
             continue
         original = by_original.get(_plain(_beside(name, match["original"] + match["end"])))
         if original is not None and original != name:
             found[name] = TraceAnalyzerError(f"is a copy of {original}, by its name", "", _GIVE_ALONE)
     return found
-
-
-def _match_of_copy(name: str) -> re.Match[str] | None:
-    return next((match for pattern in _COPIES if (match := pattern.fullmatch(name))), None)
 
 
 def _reason(name: str) -> str | None:

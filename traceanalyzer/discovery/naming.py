@@ -89,14 +89,11 @@ def _stated_ranks(names: Sequence[str]) -> dict[int, int | None]:
     holders = Counter((is_of_job[index], rank) for index, rank in ranks.items())
     replicas: dict[int | None, set[str]] = defaultdict(set)
     for index, rank in ranks.items():
-        replicas[rank].add(_replica(names[index]))
+        replica = _REPLICA.search(names[index])
+        replicas[rank].add(replica[1] if replica else "")
     are_of_replicas = any(len(those) > 1 and "0" in those for those in replicas.values())
     shared = {i for i, rank in ranks.items() if (are_of_replicas if is_of_job[i] else holders[False, rank] > 1)}
     return {index: None if index in shared else rank for index, rank in ranks.items()}
-
-
-def _replica(name: str) -> str:
-    return found[1] if (found := _REPLICA.search(name)) else ""
 
 
 def _numbers_of_ranks(name: str) -> dict[str, int]:

@@ -34,7 +34,10 @@ def write_speedscope(run: Run, parts: Sequence[TracePart], target: IO[bytes]) ->
     for part in parts:
         prefix = f"{part.trace.trace}: " if len(parts) > 1 else ""
         named = [(name, thread_turns(run, part, thread_id)) for thread_id, name in launching_threads(run, part)]
-        named += [(f"device {d} stream {s}", stream_turns(run, part, d, s)) for d, s in streams(run, part)]
+        named += [
+            (f"device {d} stream {s}", _turns(run, part, _OPS, {"device": d, "stream": s}))
+            for d, s in streams(run, part)
+        ]
         for name, turns in named:
             profile = _profile(prefix + name, turns, frames)
             if profile is not None:
@@ -190,11 +193,6 @@ def streams(run: Run, part: TracePart) -> list[tuple[int, int]]:
 def thread_turns(run: Run, part: TracePart, thread_id: int) -> Iterator[Turn]:
     """Return the turns of a thread's stack, in order of time; every frame that begins ends."""
     return _turns(run, part, _SLICES, {"thread_id": thread_id})
-
-
-def stream_turns(run: Run, part: TracePart, device: int, stream: int) -> Iterator[Turn]:
-    """Return the same for the work on a stream."""
-    return _turns(run, part, _OPS, {"device": device, "stream": stream})
 
 
 def _turns(run: Run, part: TracePart, query: str, values: dict[str, Any]) -> Iterator[Turn]:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import asdict
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.columns import DeviceKey, Ints, array_of
+from traceanalyzer.attribution.columns import DeviceKey, Ints
 from traceanalyzer.attribution.matching_collectives import CommWaits
 from traceanalyzer.attribution.replay.bounds import ScansOf
 from traceanalyzer.attribution.replay.device_bounds import (
@@ -34,11 +34,10 @@ from traceanalyzer.attribution.replay.device_bounds import (
     ScanFacts,
     ScanQuery,
     StoredScans,
-    WindowSaving,
     scans_in,
 )
 from traceanalyzer.attribution.replay.sync_points import Arrived, ReducedCalls
-from traceanalyzer.attribution.run_tables import Owned
+from traceanalyzer.attribution.run_tables import Owned, table_of
 from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.pipeline.finding import open_store
@@ -194,9 +193,7 @@ def _waits_table(of_trace: Mapping[DeviceKey, CommWaits]) -> pa.Table:
         for (_, device), own in of_trace.items()
         for op_id, match_id in own.match_id.items()
     ]
-    columns = list(zip(*rows, strict=True)) or [() for _ in _OF_WAITS]
-    arrays = [array_of(list(values), field.type) for values, field in zip(columns, _OF_WAITS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=_OF_WAITS)
+    return table_of(rows, _OF_WAITS)
 
 
 def read_waits(matched: Path, trace_id: int) -> dict[DeviceKey, CommWaits]:
@@ -338,7 +335,7 @@ class ScansOfWorkers(RankScans):
     def facts(self, queries: Sequence[ScanQuery]) -> Iterator[ScanFacts]:
         return self._query_workers("facts", queries)
 
-    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[WindowSaving]]:
+    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[int]]:
         return self._query_workers("savings", queries)
 
     def taken(self, queries: Sequence[ScanQuery]) -> Iterator[list[int]]:

@@ -84,11 +84,14 @@ def _here() -> RunningCode:
     return RunningCode(__version__, engine_key(("*",)), libraries)
 
 
-def ingest_object(ingester: Ingester, source: RemoteObject, folder: Path, options: IngestOptions) -> None:
-    """Write every trace of an object into a subfolder of `folder`; see Ingester.
+def ingest(ingester: Ingester, source: Path | RemoteObject, folder: Path, options: IngestOptions) -> None:
+    """Write every trace of a source into a subfolder of `folder`; see Ingester.
 
-    What needs its file more than once is copied to the disk of the store, and the copy is removed at the end.
+    Of an object, what needs its file more than once is copied to the disk of the store, and removed at the end.
     """
+    if isinstance(source, Path):
+        ingester.ingest(source, folder, options)
+        return
     if isinstance(ingester, TraceEventIngester):
         ingester.ingest(source, folder, options)
         return
@@ -163,7 +166,7 @@ def ingest_source(
         check_name(source)
         options = IngestOptions(task.jobs, report)
         folder, was_there = open_store(task.store).trace_folder(
-            source, lambda scratch: _ingest(task.ingester, source, scratch, options)
+            source, lambda scratch: ingest(task.ingester, source, scratch, options)
         )
     except StoreError:
         raise
@@ -344,11 +347,3 @@ def _answer(
         return answer
     name, was_there = answer
     return Ingested(source, opened_store.folder / "traces" / name, was_there)
-
-
-def _ingest(ingester: Ingester, source: Path | RemoteObject, scratch: Path, options: IngestOptions) -> None:
-    if isinstance(source, Path):
-        ingester.ingest(source, scratch, options)
-        return
-
-    ingest_object(ingester, source, scratch, options)

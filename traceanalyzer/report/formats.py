@@ -133,7 +133,7 @@ def write_diff(
         write: Callable[[Diff, TextIO, Context], None] = import_module(module).write_diff
         write(diff, stream, Context(gate=gate, unsure=unsure))
         return
-    from traceanalyzer.report.diff_blocks import diff_sections
+    from traceanalyzer.report.diff_blocks.headline import diff_sections
 
     if format_ == "markdown":
         stream.write(f"{MARKDOWN_MARK}\n\n")

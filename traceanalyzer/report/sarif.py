@@ -32,7 +32,10 @@ _BASELINE_STATES = {"new": "new", "gone": "absent"}
 
 def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
     """Write the findings of a diagnosis; frames in files below the source root become lines of code."""
-    root = context.source_root or _git_root(Path.cwd())
+    root = context.source_root
+    if root is None:  # that of the repository
+        folders = (Path.cwd(), *Path.cwd().parents)
+        root = next((folder for folder in folders if (folder / ".git").exists()), None)
     results = [_result(finding, root) for finding in diagnosis.findings]
     results += [_result(item, root) | {"suppressions": [{"kind": "external"}]} for item in diagnosis.suppressed]
     rules = {item.rule: _rule(item) for item in (*diagnosis.findings, *diagnosis.suppressed)}
@@ -67,11 +70,6 @@ def _rule(finding: Finding) -> dict[str, Any]:
     if finding.why:
         rule["fullDescription"] = {"text": finding.why}
     return rule | ({"helpUri": pages[0]} if pages else {})
-
-
-def _git_root(folder: Path) -> Path | None:
-    """Return the nearest folder of a repository, or None."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
 
 
 def _result(finding: Finding, source_root: Path | None) -> dict[str, Any]:

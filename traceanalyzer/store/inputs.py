@@ -165,8 +165,6 @@ _SHOWS = "catalog.txt"
 
 
 class CatalogFile:
-    """The catalogue of one store."""
-
     def __init__(self, writer: writing.StoreWriter) -> None:
         self._writer = writer
         self._file = writer.folder / CATALOG_NAME
@@ -218,8 +216,6 @@ _MOST = 32
 
 
 class KeptAnswers:
-    """Answers that are kept in a store."""
-
     def __init__(self, writer: writing.StoreWriter) -> None:
         self._writer = writer
         self._folder = writer.folder / "answers"

@@ -50,7 +50,10 @@ def claim_store(folder: Path, key: bytes) -> str | None:
         if not writing.is_own_folder(folder):
             return writing.NOT_A_FOLDER
         if not is_marked(folder, key):
-            if all(entry.name.startswith(MARK_NAME) or _is_store(entry, key) for entry in folder.iterdir()):
+            if all(
+                entry.name.startswith(MARK_NAME) or (writing.is_own_folder(entry) and is_marked(entry, key))
+                for entry in folder.iterdir()
+            ):
                 folder.chmod(writing.OWN_FOLDER_MODE)
                 _write_mark(folder, key)
             elif not is_marked(folder, key):  # read again: another command may have marked the folder since
@@ -67,10 +70,6 @@ def claim_store(folder: Path, key: bytes) -> str | None:
 def is_marked(folder: Path, key: bytes) -> bool:
     """Return whether a folder has this user's mark."""
     return hmac.compare_digest((writing.read_own_text(folder / MARK_NAME) or "").encode(), _mark(folder, key).encode())
-
-
-def _is_store(entry: Path, key: bytes) -> bool:
-    return writing.is_own_folder(entry) and is_marked(entry, key)
 
 
 def _write_mark(folder: Path, key: bytes) -> None:

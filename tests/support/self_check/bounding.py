@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.kernel import replay_alone
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 DeviceKey = tuple[int, int]  # trace_id, device
@@ -44,10 +46,25 @@ def shrinking(bounds: Bounds, device_keys: Sequence[DeviceKey]) -> tuple[str, ..
     for device_key in device_keys:
         causes = sorted(bounds.causes(*device_key))
         for order in (causes, causes[::-1]):
-            savings = bounds.window_savings(*device_key, [WhatIf(frozenset(order[: i + 1])) for i in range(len(order))])
-            for last, less, more in zip(order[1:], savings, savings[1:], strict=False):
-                added_ns = more.saved_ns - less.saved_ns
+            what_ifs = [WhatIf(frozenset(order[: i + 1])) for i in range(len(order))]
+            savings = zip(
+                bounds.bounds(*device_key, what_ifs), _begins_earlier(bounds, device_key, what_ifs), strict=True
+            )
+            for last, (less, more) in zip(order[1:], pairwise(savings), strict=True):
+                added_ns = more[0] - less[0]
                 # Scaled savings are rounded.
-                if added_ns < min(0, less.begins_earlier_ns - more.begins_earlier_ns - 2):
+                if added_ns < min(0, less[1] - more[1] - 2):
                     broken.append(f"trace {device_key[0]} device {device_key[1]}: {last} adds {added_ns} ns")
     return tuple(broken)
+
+
+def _begins_earlier(bounds: Bounds, device_key: DeviceKey, what_ifs: Sequence[WhatIf]) -> list[int]:
+    """Return how many ns earlier the window of a device begins in each what-if."""
+    scan, window = bounds.devices[device_key].scan, bounds.devices[device_key].window
+    first = None if window["first_op_id"] is None else scan.position_of(window["first_op_id"])
+    begins = []
+    for changes in map(scan.changes, what_ifs):
+        ends = replay_alone(scan.events, changes)
+        earlier_ns = 0 if first is None else ends[first] - changes.shorter_ns[first]
+        begins.append(int(earlier_ns * window["measure_scale"]))
+    return begins

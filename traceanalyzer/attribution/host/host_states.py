@@ -206,10 +206,6 @@ def unrecorded_state(categories: frozenset[str], has_autograd: bool) -> int:
     return HOST_CODE["host.op" if has_autograd else "host.python"]
 
 
-def backward_nodes(slices: HostSlices) -> Flags:
-    return slices.flags([bool(AUTOGRAD.search(name)) for name in slices.names])
-
-
 def inside_nodes(slices: HostSlices, nodes: Flags, first: int, last: int) -> Flags:
     """Return which of a thread's slices lie in a node, or are one."""
     ends = np.where(nodes[first:last], slices.end[first:last], 0)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from traceanalyzer.attribution.columns import HOST_CODE, LAUNCH_CODE, LIGHT_CODES, NO_ROW, Codes, Flags, Ints
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_states import (
+    AUTOGRAD,
     NEUTRAL,
     PREPROCESS_CODE,
     STICKY,
-    backward_nodes,
     inside_nodes,
     is_api,
     is_os,
@@ -321,7 +321,7 @@ def build_timelines(
     edges = _edges(slices, states, blocking)
     captures = find_captures(slices, states)
     of_os = slices.flags([is_os(c) for c in slices.categories])
-    nodes = backward_nodes(slices)
+    nodes = slices.flags([bool(AUTOGRAD.search(name)) for name in slices.names])
     backward = []
     timelines: dict[int, Timeline] = {}
     for thread in slices.threads:

@@ -306,12 +306,8 @@ def with_waits(ops: DeviceOps, waits: CommWaits | None) -> DeviceOps:
         ops,
         match_id=np.asarray([waits.match_id.get(op, NO_ROW) for op in ids], np.int64),
         comm_wait=np.asarray([waits.wait_ns.get(op, 0) for op in ids], np.int64),
-        last_rank=np.asarray([_or_none(waits.last_rank.get(op)) for op in ids], np.int64),
+        last_rank=np.asarray([NO_ROW if rank is None else rank for rank in map(waits.last_rank.get, ids)], np.int64),
     )
-
-
-def _or_none(number: int | None) -> int:
-    return NO_ROW if number is None else number
 
 
 def queued_before(ops: DeviceOps) -> Flags:

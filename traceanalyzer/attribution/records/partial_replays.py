@@ -83,7 +83,7 @@ def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: Device
     for name in _MACROS:
         con.execute(macro_files()[name])
     partial = {}
-    if ops.launch_name.among(ops.linked).intersection(_graph_launches(ops)):
+    if any("GraphLaunch" in name for name in ops.launch_name.among(ops.linked)):
         partial = dict(con.execute(_QUERY, {"trace_id": trace_id}).fetchall())
     lost = _pairs(con.execute(_LOST_QUERY, {"trace_id": trace_id, "device": ops.device}))
     if not partial and not len(lost):
@@ -100,10 +100,6 @@ def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: Device
 
 def _pairs(rows: duckdb.DuckDBPyConnection) -> Ints:
     return np.asarray(rows.fetchall(), np.int64).reshape(-1, 2)
-
-
-def _graph_launches(ops: DeviceOps) -> set[str]:
-    return {name for name in ops.launch_name.names if name is not None and "GraphLaunch" in name}
 
 
 def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Iterator[_PartialReplay]:

@@ -19,7 +19,6 @@ from traceanalyzer.attribution.replay.device_bounds import (
     RankScans,
     ScanFacts,
     ScanQuery,
-    WindowSaving,
     by_device,
     scan_of,
 )
@@ -218,7 +217,8 @@ class Bounds(Struct, frozen=True, dict=True):
 
     def bounds(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[int]:
         """Return the bound of each what-if; one call with many is much faster than many calls."""
-        return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
+        scanned = self.devices.get((trace_id, device))
+        return [0] * len(what_ifs) if scanned is None else scanned.savings(what_ifs)
 
     def bounds_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
         """Return `bounds` of each device; where scans are not held, one call with many is much faster than many."""
@@ -228,9 +228,7 @@ class Bounds(Struct, frozen=True, dict=True):
         savings = self.together.scans.savings(
             [ScanQuery(self._number[device_key], queries[device_key]) for device_key in there]
         )
-        found = {
-            device_key: [one.saved_ns for one in of_one] for device_key, of_one in zip(there, savings, strict=True)
-        }
+        found = dict(zip(there, savings, strict=True))
         return {device_key: found.get(device_key, [0] * len(what_ifs)) for device_key, what_ifs in queries.items()}
 
     def taken_of_each(self, queries: Mapping[DeviceKey, Sequence[WhatIf]]) -> dict[DeviceKey, list[int]]:
@@ -260,11 +258,6 @@ class Bounds(Struct, frozen=True, dict=True):
     def _number(self) -> dict[DeviceKey, int]:
         return {device_key: number for number, device_key in enumerate(self.device_keys)}
 
-    def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
-        """Return what each what-if saves, and how much earlier the window begins in it."""
-        scanned = self.devices.get((trace_id, device))
-        return [WindowSaving(0, 0)] * len(what_ifs) if scanned is None else scanned.savings(what_ifs)
-
     def run_abstains(self) -> str | None:
         """Return why there are no bounds of the run as a whole; None: there are."""
         if self.apart is not None:
@@ -273,19 +266,6 @@ class Bounds(Struct, frozen=True, dict=True):
             return "not-applicable: no work on a device"
         return next((device.abstains for device in self.devices.values() if device.abstains), None)
 
-    def what_ifs(
-        self, removed: frozenset[str] | Mapping[int, frozenset[str]], savings: Mapping[DeviceKey, Savings] | None = None
-    ) -> dict[DeviceKey, WhatIf]:
-        """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
-        by_device_key = {}
-        for device_key in self.device_keys:
-            rank = self.ranks.get(device_key[0])
-            causes = removed
-            if not isinstance(causes, frozenset):
-                causes = causes.get(-1 if rank is None else rank, frozenset())
-            by_device_key[device_key] = WhatIf(causes, (savings or {}).get(device_key))
-        return by_device_key
-
     def run(self, what_ifs: Mapping[DeviceKey, WhatIf]) -> RunBound:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
         return self.runs([what_ifs])[0]
@@ -293,11 +273,6 @@ class Bounds(Struct, frozen=True, dict=True):
     def runs(self, queries: Sequence[Mapping[DeviceKey, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
         return self._run.of_each(queries)
-
-    @property
-    def nothing_saved(self) -> RunBound:
-        """The answer to a question that changes nothing."""
-        return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
 
     def most_alone_ns(self, device_key: DeviceKey) -> int:
         """Return a limit of what the run can save by changes on one device alone, found without a scan."""

@@ -7,7 +7,7 @@ it as well as this one (`pipeline.attributing`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Self
@@ -151,7 +151,7 @@ class RankScans:
         for item in queries:
             yield ScanFacts.of_scan(self.scan_of(item.scan), self.window_of(item.scan))
 
-    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[WindowSaving]]:
+    def savings(self, queries: Sequence[ScanQuery]) -> Iterator[list[int]]:
         """Return what the what-ifs save of each device's window, if nothing changes elsewhere."""
         for item in queries:
             yield window_savings(self.scan_of(item.scan), self.window_of(item.scan), item.what_ifs)
@@ -190,12 +190,12 @@ class RankScans:
 
 def scans_in(stored: StoredScans, windows: Sequence[Mapping[str, Any]]) -> RankScans:
     """Return the stored scans of the devices that have these rows of `windows`."""
-    return RankScans(partial(_stored_scan, stored, windows), windows.__getitem__)
 
+    def scan_of(number: int) -> Scan:
+        window = windows[number]
+        return stored.scan((window["trace_id"], window["device"]), window)
 
-def _stored_scan(stored: StoredScans, windows: Sequence[Mapping[str, Any]], number: int) -> Scan:
-    window = windows[number]
-    return stored.scan((window["trace_id"], window["device"]), window)
+    return RankScans(scan_of, windows.__getitem__)
 
 
 class ScanFacts(Struct, frozen=True, dict=True):
@@ -203,7 +203,6 @@ class ScanFacts(Struct, frozen=True, dict=True):
 
     causes: frozenset[str]
     taken_ns: Mapping[str, int]  # by cause: its time in the window
-    event_count: int
     calls: RankCalls
     opens_at: int | None  # position of the first op of the window's steps
     closes_at: int | None  # position of the first op after them
@@ -222,7 +221,6 @@ class ScanFacts(Struct, frozen=True, dict=True):
         return cls(
             causes,
             {cause: scan.taken_ns(scan.changes(WhatIf(frozenset({cause})))) for cause in causes},
-            scan.events.count,
             RankCalls.of_scan(scan),
             opens,
             closes,
@@ -235,17 +233,6 @@ class ScanFacts(Struct, frozen=True, dict=True):
     def end_at(self) -> dict[int, int]:
         """The end of each of its collectives and messages, by position."""
         return dict(zip(self.calls.position.tolist(), self.calls.end_ns.tolist(), strict=True))
-
-
-class WindowSaving(Struct, frozen=True):
-    """What a what-if saves of a window, and how much earlier the window then begins.
-
-    Removing more never delays anything, but it can move only the start of the window, which makes the window longer:
-    for example, where the window begins with a copy that its first step waits for and later steps hide.
-    """
-
-    saved_ns: int
-    begins_earlier_ns: int
 
 
 class DeviceBounds(Struct, frozen=True):
@@ -276,8 +263,7 @@ class DeviceBounds(Struct, frozen=True):
             return self
         return replace(self, load=lambda: self.load().at_worst(uncertainty))
 
-    def savings(self, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
-        """Return what each what-if saves, and how much earlier the window begins in it."""
+    def savings(self, what_ifs: Sequence[WhatIf]) -> list[int]:
         return window_savings(self.scan, self.window, what_ifs) if what_ifs else []
 
     def taken_ns(self, what_if: WhatIf) -> int:
@@ -292,16 +278,15 @@ class DeviceBounds(Struct, frozen=True):
         """Whether the window is all that was recorded, and ends with the last op."""
         return self.window["first_op_id"] is None and self.window["measure_at_op_id"] is None
 
-    def whole_saving_ns(self, shifts: Ints, what_if: WhatIf) -> int:
-        """Return what a whole window loses where each event ends so much earlier, as other devices allow."""
-        (saved_ns,) = whole_savings(self.scan, self.window, shifts[:, None], [what_if])
-        return saved_ns
 
+def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[WhatIf]) -> list[int]:
+    """Return what each what-if saves of a device's window (its row of `windows`).
 
-def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
-    """Return what each what-if saves of a device's window (its row of `windows`), and how much earlier that begins."""
+    Removing more never delays anything, but it can move only the start of the window, which makes the window longer:
+    for example, where the window begins with a copy that its first step waits for and later steps hide.
+    """
     if not what_ifs or not scan.events.count:
-        return [WindowSaving(0, 0)] * len(what_ifs)
+        return [0] * len(what_ifs)
     scale, first_op, measure_at_op = (window[name] for name in ("measure_scale", "first_op_id", "measure_at_op_id"))
     savings = []
     for what_if in what_ifs:
@@ -315,7 +300,7 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
         saved = int(_ends_earlier(scan, ends[:, None])[0]) - first if until_end else (last - first) * scale
         # A what-if saves no more than it takes out of the window, however much earlier its first op is.
         limit = min(_limit(scan, window, what_if), round(scan.taken_ns(changes) * scale))
-        savings.append(WindowSaving(min(max(int(saved), 0), limit), int(first * scale)))
+        savings.append(min(max(int(saved), 0), limit))
     return savings
 
 
@@ -330,8 +315,9 @@ def whole_savings(scan: Scan, window: Mapping[str, Any], shifts: Ints, what_ifs:
 
 def _ends_earlier(scan: Scan, shifts: Ints) -> Ints:
     """Return by how much the last op ends earlier, where events (rows) do; one answer per column."""
-    last = scan.end[scan.is_op]
-    saved: Ints = last.max() - (last[:, None] - shifts[scan.is_op]).max(axis=0)
+    is_op = scan.events.is_op
+    last = scan.end[is_op]
+    saved: Ints = last.max() - (last[:, None] - shifts[is_op]).max(axis=0)
     return saved
 
 

@@ -59,7 +59,7 @@ class ScanEvents(Struct, frozen=True, dict=True):
     pred2: Ints
     pred2_slack_ns: Ints
     more: list[tuple[Need, ...]]  # ops beyond pred1 and pred2
-    explained_wait_ns: Ints
+    explained_wait_ns: Ints  # of a wait: how long the call itself waited
 
     @property
     def count(self) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.columns import STRAGGLER_WAIT, DeviceKey, Ints
 from traceanalyzer.attribution.replay.all_ranks import JointScan, ReducedRun
-from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanQuery
+from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanQuery, whole_savings
 from traceanalyzer.attribution.replay.scan import WhatIf
 
 
@@ -88,10 +88,10 @@ class WholeRun(Struct, frozen=True, dict=True):
         # earlier.
         if STRAGGLER_WAIT in what_if.removed and sync_points:
             return _Gain(min(int(shifts[sync_points[-1]]), device.window_ns))
-        return _Gain(device.whole_saving_ns(shifts, what_if))
+        return _Gain(*whole_savings(device.scan, device.window, shifts[:, None], [what_if]))
 
     def _gain_alone(self, device_key: DeviceKey, what_if: WhatIf) -> _Gain:
-        return _Gain(0 if what_if == WhatIf() else self.devices[device_key].savings([what_if])[0].saved_ns)
+        return _Gain(0 if what_if == WhatIf() else self.devices[device_key].savings([what_if])[0])
 
     def _reduced_gains(self, together: ReducedRun, queries: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         """Return what `_gains` does of a run whose devices are reduced."""
@@ -111,7 +111,7 @@ class WholeRun(Struct, frozen=True, dict=True):
             ScanQuery(at, of_devices[at]) for at in range(len(of_devices)) if at not in measured and at not in whole
         ]
         for item, savings in zip(alone, together.scans.savings(alone), strict=True):
-            gains[0, item.scan] = [one.saved_ns for one in savings]
+            gains[0, item.scan] = savings
         if not measured and not whole:
             return _gains_of(gains)
         calls = [*measured.values(), *whole.values()]

@@ -114,14 +114,12 @@ class Scan(Struct, frozen=True, dict=True):
     """The events of the replay of one device, ready to be scanned."""
 
     events: ScanEvents
-    is_op: Flags
     in_window: Flags
     end: Ints
     dur: Ints
     match: Ints  # collective all of whose ranks are known; NO_ROW: none
     wait: Ints  # of a matched collective: time at its beginning in which it waited for the last rank
     removable: Ints
-    explained_wait: Ints  # of a wait: how long the call itself waited
     dispatch: Ints
     cause_of_wait: NamedRows
     cause_of_op: NamedRows
@@ -151,7 +149,6 @@ class Scan(Struct, frozen=True, dict=True):
         host_slack, limit = (column(events, name, NO_LIMIT) for name in ("host_slack_ns", "shift_limit_ns"))
         pred1, pred2 = (column(events, name) for name in ("pred1_position", "pred2_position"))
         pred1_slack, pred2_slack = (column(events, name, NO_LIMIT) for name in ("pred1_slack_ns", "pred2_slack_ns"))
-        explained_wait = column(events, "explained_wait_ns")
         sure, possible = (_needs(needs, is_sure) for is_sure in (True, False))
         more = [sure.get(at, ()) for at in range(len(is_op))]
         position, cost = column(costs, "position"), column(costs, "cost_ns")
@@ -167,16 +164,14 @@ class Scan(Struct, frozen=True, dict=True):
                 pred2=pred2,
                 pred2_slack_ns=pred2_slack,
                 more=more,
-                explained_wait_ns=explained_wait,
+                explained_wait_ns=column(events, "explained_wait_ns"),
             ),
-            is_op=is_op,
             in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
             dur=column(events, "dur_ns"),
             match=column(events, "match_id"),
             wait=column(events, "wait_ns"),
             removable=column(events, "removable_ns"),
-            explained_wait=explained_wait,
             dispatch=column(events, "dispatch_ns"),
             cause_of_wait=NamedRows.of(events["cause"]),
             cause_of_op=NamedRows.of(events["saving_cause"]),
@@ -232,7 +227,7 @@ class Scan(Struct, frozen=True, dict=True):
     @property
     def _takes(self) -> Ints:
         """Positions at which a batch was taken from a loader's workers."""
-        return np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
+        return np.flatnonzero(~self.events.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
 
     @property
     def skew(self) -> Ints:
@@ -278,8 +273,8 @@ class Scan(Struct, frozen=True, dict=True):
         gain[no_call] += np.clip(since_before, 0, API_MIN_NS)
         if what_if.launches:
             # The queue has room for the other launches where some are left out.
-            for_room = ~self.is_op & ~self.cause_of_wait.where(HOST.__contains__)
-            gain[for_room] += self.explained_wait[for_room]
+            for_room = ~self.events.is_op & ~self.cause_of_wait.where(HOST.__contains__)
+            gain[for_room] += self.events.explained_wait_ns[for_room]
             wait_removed |= for_room
         earlier = np.where(self.cause_of_gap.where(is_removed), self.dispatch, np.where(left_out, GAP_NS, 0))
         shorter = np.where(self.cause_of_op.where(is_removed), self.dur - self.wait, 0)
@@ -329,7 +324,7 @@ class Scan(Struct, frozen=True, dict=True):
     @cached_property
     def _ops(self) -> tuple[Ints, Ints]:
         """The ids of all ops, in their order, and the position of each."""
-        position = np.flatnonzero(self.is_op)
+        position = np.flatnonzero(self.events.is_op)
         op_id = self.op_id[position]
         order = np.argsort(op_id)
         return op_id[order], position[order]
@@ -342,7 +337,7 @@ class Scan(Struct, frozen=True, dict=True):
     def _before(self, ops: Sequence[int]) -> Flags:
         """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""
         at, _ = self._positions(np.asarray(ops, np.int64))
-        next_op = np.flatnonzero(self.is_op)
+        next_op = np.flatnonzero(self.events.is_op)
         nth = np.searchsorted(next_op, np.arange(len(self.end)))
         belongs_to = np.append(next_op, NO_ROW)[nth]
         found: Flags = np.isin(belongs_to, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -221,7 +221,7 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change, scans_of: ScansOf | 
     bounds = Bounds.load(con, scans_of)
     for name in change.removed:
         _check_devices(bounds, name)
-    parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
+    parts = [*(_without(bounds, name) for name in change.removed), *(_with_faster(con, item) for item in change.faster)]
     coverage = _roof_coverage(con) if change.at_roof else {}
     if change.at_roof:
         parts.append(_at_roof(con))
@@ -328,17 +328,17 @@ def _without(bounds: Bounds, name: str) -> WhatIfs:
     }
 
 
-def _with(con: duckdb.DuckDBPyConnection, faster: Faster) -> WhatIfs:
-    return {device_key: WhatIf(savings=savings) for device_key, savings in _savings(con, faster).items()}
-
-
 def _at_roof(con: duckdb.DuckDBPyConnection) -> WhatIfs:
     """Return the savings of operators that take their floor.
 
     An operator that a cache made faster than its floor stays as it is.
     """
+    return _with_savings(con.execute(_ROOF).fetchall())
+
+
+def _with_savings(rows: Iterable[tuple[int, int, int, int]]) -> WhatIfs:
     savings: dict[DeviceKey, dict[int, int]] = {}
-    for trace_id, device, op_id, saving_ns in con.execute(_ROOF).fetchall():
+    for trace_id, device, op_id, saving_ns in rows:
         savings.setdefault((trace_id, device), {})[op_id] = saving_ns
     return {device_key: WhatIf(savings=of_device) for device_key, of_device in savings.items()}
 
@@ -373,7 +373,7 @@ def _joined(parts: Sequence[WhatIfs]) -> WhatIfs:
     return joined
 
 
-def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[DeviceKey, dict[int, int]]:
+def _with_faster(con: duckdb.DuckDBPyConnection, faster: Faster) -> WhatIfs:
     classes = {name for (name,) in con.execute(_CLASSES).fetchall()}
     by_name = faster.what not in classes
     try:
@@ -387,7 +387,6 @@ def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[DeviceKey, 
         raise TraceAnalyzerError(
             f"no kernel is of the class {faster.what!r} or has it in its name", "--faster", f"classes here: {known}"
         )
-    savings: dict[DeviceKey, dict[int, int]] = {}
-    for trace_id, device, op_id, dur_ns in rows:
-        savings.setdefault((trace_id, device), {})[op_id] = dur_ns - round(dur_ns / faster.factor)
-    return savings
+    return _with_savings(
+        (trace_id, device, op_id, dur_ns - round(dur_ns / faster.factor)) for trace_id, device, op_id, dur_ns in rows
+    )

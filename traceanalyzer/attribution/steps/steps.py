@@ -63,8 +63,6 @@ WHERE trace_id = $trace_id
 
 
 class HostStep(Struct, frozen=True):
-    """One step on the host."""
-
     number: int
     name: str
     start: int

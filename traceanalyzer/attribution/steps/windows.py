@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 from msgspec import Struct
 
-from traceanalyzer.attribution.columns import CODE, Flags, Ints, rows_of_each
+from traceanalyzer.attribution.columns import CODE, Ints, rows_of_each
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
 
@@ -149,13 +149,13 @@ def _covered(start: Ints, end: Ints) -> int:
 
 
 def _abstains(
-    ops: DeviceOps, share: float | None, start: int, end: int, step_count: int, *, trains: bool
+    ops: DeviceOps, share: float | None, begin: int, end: int, step_count: int, *, trains: bool
 ) -> str | None:
     if not ops.compute.any():
         return "not-applicable: no compute kernels"
     if ops.of_program.any():
         return None
-    busy = _compute_ns(ops, start, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - start)
+    busy = _compute_ns(ops, begin, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - begin)
     if (share is None or share < MIN_LINK_SHARE) and not busy:
         return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"
     issued = ops.compute & ops.linked
@@ -163,21 +163,16 @@ def _abstains(
     threads = ops.launch_thread[issued][by_launch]
     changed = threads[1:] != threads[:-1]
     handed_over = MIN_THREAD_CHANGES + THREAD_CHANGES_A_STEP * step_count
-    takes_turns = trains and _take_turns(
-        ops.launch_start[issued][by_launch], ops.launch_end[issued][by_launch], changed
-    )
+    # A thread takes its turn where it launches only once the calls of the thread before it have returned.
+    start, returned = (at[issued][by_launch] for at in (ops.launch_start, ops.launch_end))
+    takes_turns = trains and bool((start[1:][changed] >= returned[:-1][changed]).all())
     most = MAX_THREAD_CHANGE_SHARE_IN_TRAINING if takes_turns else MAX_THREAD_CHANGE_SHARE
     if int(changed.sum()) > max(handed_over, most * len(threads)):
         return "several-issuing-threads: more than one thread launches work for the device at a time"
     return None
 
 
-def _take_turns(launch_start: Ints, launch_end: Ints, changed: Flags) -> bool:
-    """Return whether a thread launches only once the calls of the thread before it have returned."""
-    return bool((launch_start[1:][changed] >= launch_end[:-1][changed]).all())
-
-
-def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None, mode: str = "unknown") -> Window:
+def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None, mode: str) -> Window:
     """Return the analysis window of a device; `mode` is what `load_mode` says of its program."""
     trains = mode == "training"
     share = link_share(ops)

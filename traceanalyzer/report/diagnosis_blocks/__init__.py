@@ -224,7 +224,6 @@ def _together_words(plan: FixPlan) -> list[str]:
 
 
 def _plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
-    """Say of what an order of fixes is."""
     notes = ["at best"]
     pooled = pooled_ledger(diagnosis)
     if pooled is not None:
@@ -263,7 +262,11 @@ class Selection(Struct, frozen=True):
                 raise TraceAnalyzerError(f"the run has no rank {self.rank}", "--rank", hint)
             diagnosis = replace(
                 diagnosis,
-                findings=tuple(finding for finding in diagnosis.findings if self._concerns(finding)),
+                findings=tuple(
+                    finding
+                    for finding in diagnosis.findings
+                    if finding.rank is None or self.rank in (finding.rank, *finding.same_on_ranks)
+                ),
                 ledgers=tuple(ledger for ledger in diagnosis.ledgers if ledger.rank == self.rank),
                 run_ledger=pooled_ledger(diagnosis),
                 host_ledgers=tuple(ledger for ledger in diagnosis.host_ledgers if ledger.rank == self.rank),
@@ -283,9 +286,6 @@ class Selection(Struct, frozen=True):
             return None
         count = f"{shown} of {counted(found, 'finding')} shown ({', '.join(options)})"
         return f"{count}; all but the ledger is of the whole run."
-
-    def _concerns(self, finding: Finding) -> bool:
-        return finding.rank is None or self.rank in (finding.rank, *finding.same_on_ranks)
 
 
 EVERYTHING = Selection()

@@ -8,8 +8,32 @@ from traceanalyzer.comparison.comparing import Capture, Diff
 from traceanalyzer.comparison.gate import Check, GateResult
 from traceanalyzer.comparison.statistics import Judgement, Needed
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diff_blocks.changes import change, signed_duration, unit_words
+from traceanalyzer.report.diff_blocks.changes import (
+    change,
+    finding_sections,
+    ledger_sections,
+    named_sections,
+    rank_sections,
+    signed_duration,
+    unit_words,
+    verification_sections,
+)
 from traceanalyzer.text.words import bucket_words, counted, duration, listed, percent
+
+
+def diff_sections(diff: Diff, gate: GateResult | None = None, *, verbose: bool = False) -> tuple[Section, ...]:
+    """Return the report of a comparison, with what a gate says where one was asked for."""
+    return (
+        headline(diff),
+        *gate_sections(gate),
+        *ledger_sections(diff, verbose=verbose),
+        *captures_sections(diff, verbose=verbose),
+        *finding_sections(diff),
+        *verification_sections(diff),
+        *rank_sections(diff, verbose=verbose),
+        *named_sections(diff, verbose=verbose),
+        *confounder_sections(diff),
+    )
 
 
 def gate_sections(gate: GateResult | None) -> list[Section]:

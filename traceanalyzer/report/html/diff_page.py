@@ -80,8 +80,6 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class CaptureSteps:
-    """The steps of one capture and their mean."""
-
     name: str
     is_base: bool
     steps_ns: tuple[int, ...]

@@ -90,7 +90,9 @@ def page_of(diagnosis: Diagnosis, connection: duckdb.DuckDBPyConnection | None) 
 
 
 def _page(source: PageSource, cut: str) -> str:
-    made = _made(source)
+    # In the order in which they take least memory: what takes most comes first.
+    first = (stacks.section, tables.operators, tables.modules, tables.flops, roofline.section)
+    made = {make: make(source) for make in (*first, *(make for make in SECTIONS if make not in first))}
     parts = [part for make in SECTIONS if (part := made[make]) is not None]
     data: dict[str, Any] = {"excerpts": [], "stacks": None, "timeline": None}
     for part in parts:
@@ -99,10 +101,3 @@ def _page(source: PageSource, cut: str) -> str:
         "foot.html", {"version": __version__, "cut": cut, "command": "traceanalyzer diagnose RUN --format json"}
     )
     return document(run_name(source.diagnosis), parts, {"names": source.names.all(), "tokens": TOKENS, **data}, foot)
-
-
-def _made(source: PageSource) -> dict[Section, Part | None]:
-    """Return what the sections are, made in the order in which they take least memory: what takes most comes first."""
-    first = (stacks.section, tables.operators, tables.modules, tables.flops, roofline.section)
-    made = {make: make(source) for make in first}
-    return made | {make: make(source) for make in SECTIONS if make not in made}

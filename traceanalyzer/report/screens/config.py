@@ -32,7 +32,6 @@ def sections(found: SettingsInForce) -> list[Section]:
 
 
 def write_json(found: SettingsInForce, stream: TextIO) -> None:
-    """Write the settings as one JSON object."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": str(found.run),

@@ -56,7 +56,6 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
 
 
 def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
-    """Write the inventory as one JSON object."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run,

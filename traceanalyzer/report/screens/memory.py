@@ -121,7 +121,6 @@ def sections(memory: MemoryOfRun, run: str) -> list[Section]:
 
 
 def write_json(memory: MemoryOfRun, run: str, stream: TextIO) -> None:
-    """Write the rows as one JSON object."""
     visible.write_json({"schema_version": SCHEMA_VERSION, "run": run, **asdict(memory)}, stream)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
@@ -33,7 +33,6 @@ def list_sections(rules: Sequence[Rule]) -> list[Section]:
 
 
 def sections(rule: Rule) -> list[Section]:
-    """Return the page of a rule."""
     is_by_row = not rule.attaches_to and len(rule.severity_words) > LONGEST_SEVERITY
     severity = f"severity {'by its values' if is_by_row else rule.severity_words}"
     facts = [rule.kind, *([] if rule.attaches_to else [severity]), f"{rule.confidence} confidence at most"]
@@ -136,7 +135,8 @@ def _marked(words: str, holds: bool | None) -> Text:
 def _seen_conditions(title: str, group: Sequence[Seen]) -> list[Block]:
     blocks: list[Block] = []
     for seen in group:
-        tail = f"{_seen_values(seen.values)}{'; ' if seen.values and seen.meaning else ''}{seen.meaning}"
+        values = ", ".join(f"{name} = {_seen_value(value)}" for name, value in seen.values.items())
+        tail = "; ".join(words for words in (values, seen.meaning) if words)
         inner = (Paragraph(tail, role="dim"),) if tail else ()
         blocks.append(Paragraph(seen.text, label=_marked(title, seen.holds), blocks=inner))
     return blocks
@@ -154,10 +154,6 @@ def _why_so(explanation: Explanation) -> str:
         return f"Every condition holds, but it {verdict.detail}."
     failed = [seen for seen in explanation.when if not seen.holds]
     return f"{len(failed)} of {len(explanation.when)} conditions do not hold." if failed else "It does not hold."
-
-
-def _seen_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {_seen_value(value)}" for name, value in values.items())
 
 
 def _seen_value(value: Any) -> str:

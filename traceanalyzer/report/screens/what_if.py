@@ -35,7 +35,6 @@ def sections(answer: Answer, run: str) -> list[Section]:
 
 
 def write_json(answer: Answer, run: str, stream: TextIO) -> None:
-    """Write the answer as one JSON object."""
     plain_answer = dataclasses.asdict(answer)
     document = {
         "schema_version": SCHEMA_VERSION,

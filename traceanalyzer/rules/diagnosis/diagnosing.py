@@ -45,6 +45,7 @@ from traceanalyzer.rules.evaluation.interventions import Device, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import PooledSavings, RunSavings
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, lock_workspace, read_query, tables_read
 from traceanalyzer.rules.evaluation.scopes import read_scopes
+from traceanalyzer.rules.evaluation.verdicts import Question
 from traceanalyzer.rules.fix_plan.fix_order import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
@@ -82,8 +83,9 @@ def diagnose(
     check_ranks(opening, run.ranks)
     bounds = Bounds.load(con, scans_of, unjudged=[run.trace_ids[trace] for trace in run.unjudged])
     give_memory_back()
-    scan, run_savings = RememberedScan(bounds, _most_idle_ns(con)), RunSavings(bounds)
-    evaluator = Evaluator(con, run, scan, run_savings, values, min_impact_share, metrics=metrics)
+    scan = RememberedScan(bounds, _most_idle_ns(con))
+    question = Question(scan, run_savings=RunSavings(bounds), idle={}, metrics=metrics)
+    evaluator = Evaluator(con, run, scan, values, min_impact_share, question)
     evaluator.prepare(rules)
 
     quality = judge_quality(evaluator, rules)
@@ -124,4 +126,4 @@ def _with_run_savings(evaluator: Evaluator, run_savings: RunSavings) -> tuple[Ev
     if evaluator.run.pooled:
         of_run = PooledSavings(evaluator.run, evaluator.scan)
     context = PlanContext(evaluator.run, evaluator.scan, of_run, evaluator.min_impact_share)
-    return replace(evaluator, run_savings=run_savings), context
+    return replace(evaluator, question=replace(evaluator.question, run_savings=run_savings)), context

@@ -64,7 +64,7 @@ def explain(
 def _weighed(run: RunScopes, question: Question, verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return verdicts as a diagnosis has them where ranks wait for each other."""
     run_savings = question.run_savings
-    if not isinstance(run_savings, RunSavings) or question.scan is None or run_savings.abstains is not None:
+    if run_savings is None or question.scan is None or run_savings.abstains is not None:
         return list(verdicts)
     return measure_run_savings(PlanContext(run, question.scan, run_savings, MIN_IMPACT_SHARE), verdicts)
 

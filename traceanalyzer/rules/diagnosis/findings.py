@@ -13,7 +13,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from msgspec import Struct
 
 from traceanalyzer.attribution.columns import Ints
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS
@@ -44,39 +43,27 @@ from traceanalyzer.text.words import listed, readable
 LEAST_STEPS = 8
 
 
-class StepSpread(Struct, frozen=True):
-    """The claimed time of steps: how many of all steps have some, and the tenth and ninetieth percentile of all."""
-
-    hits: int | None = None
-    count: int | None = None
-    p10_ns: int | None = None
-    p90_ns: int | None = None
-    error: str | None = None  # why it could not be worked out
-
-
 def step_spread(
     con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue]
-) -> StepSpread:
-    """Return how the time that a finding claims lies over the kept steps of its device, or of all.
+) -> dict[str, Any]:
+    """Return how the time that a finding claims lies over the kept steps of its device, or of all, as fields of it.
 
-    Of recordings whose steps are pooled, over the steps of all: where its rule claims none, each has none of the time.
+    They are how many of all steps have some, and the tenth and ninetieth percentile of all. Of recordings whose steps
+    are pooled, over the steps of all: where its rule claims none, each has none of the time.
     """
     sql = claimed_sql(verdict.rule)
     recordings: list[Sequence[Device]] = [(device,) for device in run.pooled] or [verdict.devices(run)]
     if sql is None:
-        return StepSpread()
+        return {}
     known = claim_values(verdict.rule, values)
-    try:
-        of_recordings = [_claimed_ns(con, run, sql, known, devices) for devices in recordings]
-    except sandbox.RuleQueryError as error:
-        return StepSpread(error=error.what)
+    of_recordings = [_claimed_ns(con, run, sql, known, devices) for devices in recordings]
     times, hits = np.concatenate([times for times, _ in of_recordings]), sum(hits for _, hits in of_recordings)
     if not len(times):
-        return StepSpread()
-    if len(times) < LEAST_STEPS:
-        return StepSpread(hits, len(times))
-    p10_ns, p90_ns = (int(value) for value in np.percentile(times, (10, 90)))
-    return StepSpread(hits, len(times), p10_ns, p90_ns)
+        return {}
+    spread = {"step_hits": hits, "step_count": len(times)}
+    if len(times) >= LEAST_STEPS:
+        spread["step_p10_ns"], spread["step_p90_ns"] = (int(value) for value in np.percentile(times, (10, 90)))
+    return spread
 
 
 def _claimed_ns(
@@ -123,25 +110,17 @@ def build_finding(
     The message takes its numbers from the row `said`, where there is one, instead of the verdict's. Of a run without
     GPU work, whose fixes have no order, `covered_by` names rules whose findings save the same time.
     """
-    rule, row, trace = verdict.rule, verdict.row, verdict.scope.trace
-    dialect = dialect_at(run, trace)
+    rule, row = verdict.rule, verdict.row
+    shared = _shared_fields(run, verdict, values, row if said is None else said)
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN and rule.kind != QUALITY else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = sum(owned_buckets.values()) if timed else None
     return Finding(
-        rule=rule.id,
-        title=spoken(rule.title, dialect),
+        **{**shared, "message": _limited(shared["message"], verdict, ordered)},
         kind=rule.kind,
         severity=verdict.severity or "info",
-        confidence=verdict.confidence.level,
-        confidence_because=verdict.confidence.because,
-        trace=trace,
-        rank=row.get("rank", run.ranks.get(trace or "")),
-        device=verdict.scope.device,
-        message=_limited(message_of(rule, values, row if said is None else said, dialect), verdict, ordered),
-        why=spoken(" ".join(rule.why.split()), dialect),
         saving_ns=row["bound_ns"] if of_host else verdict.bound_ns,
         saving_share=row["bound_share"] if of_host else verdict.bound_share,
         run_saving_ns=verdict.run_ns,
@@ -157,9 +136,6 @@ def build_finding(
         is_experimental=rule.status == EXPERIMENTAL,
         alternatives=covered_by if ordered is None else ordered.alternatives,
         explanations=explanations,
-        fixes=_fixes(run, verdict),
-        references=_references(run, verdict, dialect),
-        params=dict(values),
     )
 
 
@@ -179,22 +155,29 @@ def _limited(message: str, verdict: Verdict, ordered: Ordered | None) -> str:
 
 def build_explanation(run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
     """Return the explanation of a verdict, to stand under the finding that it explains, without its evidence."""
-    rule, row, trace = verdict.rule, verdict.row, verdict.scope.trace
+    return AttachedExplanation(**_shared_fields(run, verdict, values, verdict.row))
+
+
+def _shared_fields(
+    run: RunScopes, verdict: Verdict, values: Mapping[str, ParamValue], said: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a finding and an explanation say alike; the message takes its numbers from the row `said`."""
+    rule, trace = verdict.rule, verdict.scope.trace
     dialect = dialect_at(run, trace)
-    return AttachedExplanation(
-        rule=rule.id,
-        title=spoken(rule.title, dialect),
-        confidence=verdict.confidence.level,
-        confidence_because=verdict.confidence.because,
-        trace=trace,
-        rank=row.get("rank", run.ranks.get(trace or "")),
-        device=verdict.scope.device,
-        message=message_of(rule, values, row, dialect),
-        why=spoken(" ".join(rule.why.split()), dialect),
-        fixes=_fixes(run, verdict),
-        references=_references(run, verdict, dialect),
-        params=dict(values),
-    )
+    return {
+        "rule": rule.id,
+        "title": spoken(rule.title, dialect),
+        "confidence": verdict.confidence.level,
+        "confidence_because": verdict.confidence.because,
+        "trace": trace,
+        "rank": verdict.row.get("rank", run.ranks.get(trace or "")),
+        "device": verdict.scope.device,
+        "message": message_of(rule, values, said, dialect),
+        "why": spoken(" ".join(rule.why.split()), dialect),
+        "fixes": _fixes(run, verdict),
+        "references": _references(run, verdict, dialect),
+        "params": dict(values),
+    }
 
 
 def message_of(rule: Rule, values: Mapping[str, ParamValue], row: Mapping[str, Any], dialect: str | None = None) -> str:
@@ -229,9 +212,13 @@ def with_evidence(
     one its tables are asked.
     """
     verdict = verdicts[finding.rule, Scope(finding.trace, finding.device)]
-    is_timed = not verdict.rule.claims.is_empty
-    spread = step_spread(con, run, verdict, values[finding.rule]) if is_timed else StepSpread()
-    unknown_spread = [_missing_evidence("Claimed time of each step", spread.error)] if spread.error else []
+    spread: dict[str, Any] = {}
+    unknown_spread = []
+    try:
+        if not verdict.rule.claims.is_empty:
+            spread = step_spread(con, run, verdict, values[finding.rule])
+    except sandbox.RuleQueryError as error:
+        unknown_spread = [_missing_evidence("Claimed time of each step", error.what)]
     explanations = []
     for item in finding.explanations:
         explaining = verdicts[item.rule, Scope(item.trace, item.device)]
@@ -239,10 +226,7 @@ def with_evidence(
         explanations.append(replace(item, evidence=tuple(tables)))
     return replace(
         finding,
-        step_p10_ns=spread.p10_ns,
-        step_p90_ns=spread.p90_ns,
-        step_hits=spread.hits,
-        step_count=spread.count,
+        **spread,
         explanations=tuple(explanations),
         evidence=(*evidence(con, run, verdict, values[finding.rule]), *unknown_spread),
     )

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import duckdb
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from traceanalyzer.attribution.replay.bounds import Bounds
 from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.interventions import Claimed, Device, Intervention, RememberedScan
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import Interventions, PooledSavings, RunSavings, pooled_row
-from traceanalyzer.rules.evaluation.sandbox import SharedMetrics, read_query
+from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.evaluation.scopes import Confidence, RunScopes, Scope, least
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import SAME_SHARE, Candidate, PlanContext, group_by_rule
@@ -123,51 +123,30 @@ TOO_LITTLE, BELOW_NOISE = "too-little", "below-noise-floor"
 
 
 class Evaluator(Struct, frozen=True):
-    """Evaluates the rules of one diagnosis; `values` holds each rule's parameters."""
+    """Evaluates the rules of one diagnosis; `values` holds each rule's parameters.
+
+    `question` asks about each rule by itself; what it keeps is kept for all that is asked.
+    """
 
     con: duckdb.DuckDBPyConnection
     run: RunScopes
     scan: RememberedScan
-    run_savings: RunSavings
-    values: Mapping[str, Mapping[str, ParamValue]]
+    values: Values
     min_impact_share: float
-    # By rule id, of the rules asked so far: what fixes take away, what is claimed, whether the run has nothing for a
-    # rule to find, and whether it stays clear whatever is fixed.
-    interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)
-    claimed: Claimed = field(default_factory=dict)
-    idle: dict[str, bool] = field(default_factory=dict)
-    settled: dict[str, bool] = field(default_factory=dict)
-    metrics: SharedMetrics | None = None
+    question: Question
 
     def evaluate(
         self, rule: Rule, fixed: Interventions | None = None, added: Mapping[Device, int] | None = None
     ) -> list[Verdict]:
         """Return a rule's verdicts; with `fixed`, on what its fix adds to that, which is `added` where it is known."""
-        question = Question(
-            self.scan,
-            fixed or {},
-            added,
-            self.min_impact_share,
-            run_savings=self.run_savings,
-            interventions=self.interventions,
-            claimed=self.claimed,
-            idle=self.idle,
-            settled=self.settled,
-            metrics=self.metrics,
-        )
+        question = replace(self.question, fixed=fixed or {}, added=added, ignored_share=self.min_impact_share)
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
         return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
 
     def evaluate_beside(self, rule: Rule, fixed: Interventions, beside: Sequence[str]) -> list[Verdict]:
         """Return a rule's verdicts on what its fix adds to `fixed`, and on what the rules `beside` it do not claim."""
-        question = Question(
-            self.scan,
-            fixed,
-            beside=tuple(beside),
-            interventions=self.interventions,
-            idle=self.idle,
-            metrics=self.metrics,
-        )
+        # Claims are written anew for each order of fixes, so that nothing that depends on them is kept.
+        question = replace(self.question, fixed=fixed, beside=tuple(beside), run_savings=None, claimed={}, settled={})
         return evaluate(self.con, rule, self.run, self.values[rule.id], question)
 
     def prepare(self, rules: Sequence[Rule]) -> None:
@@ -327,7 +306,9 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
     open_ns = {rule: run_savings.open_ns(Candidate(tuple(own), 0).interventions) for rule, own in timed.items()}
     worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in timed.items()}
     pooled_rows = {
-        rule: pooled_row(context.run, own, saved[rule] or 0) for rule, own in timed.items() if rule in interventions
+        rule: pooled_row(context.run, [verdict.row for verdict in own], saved[rule] or 0)
+        for rule, own in timed.items()
+        if rule in interventions
     }
     weighed = []
     timed_ids = {id(verdict) for own in timed.values() for verdict in own}

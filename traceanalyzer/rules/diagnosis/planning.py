@@ -146,7 +146,7 @@ def plan_fixes(
     waiting = [verdict for verdict in verdicts if overrides.suppression(run, verdict) is None]
 
     def evaluate(rule: Rule, fixed: Interventions, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
-        if evaluator.settled.get(rule.id):
+        if evaluator.question.settled.get(rule.id):
             return []
         return lower_confidence(evaluator.evaluate(rule, fixed, added), quality)
 

@@ -46,11 +46,12 @@ from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.planning import Planned
 from traceanalyzer.rules.diagnosis.ranks import choose_detail_ranks, judged_ledgers, pooled_ledger, rank_steps
 from traceanalyzer.rules.dialects import spoken
-from traceanalyzer.rules.evaluation.run_savings import selected_over_all
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.interventions import write_bound
 from traceanalyzer.rules.evaluation.sandbox import read_query
-from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
+from traceanalyzer.rules.evaluation.scopes import RunScopes
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Key, Ordered, PlanContext, key_of
+from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, Key, Ordered, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import plan_of
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, HOST, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
@@ -73,30 +74,14 @@ def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
             DeviceLedger(
                 **row,
                 buckets=buckets,
-                kernel_classes=_kernel_classes(found["kernel_classes"]),
-                top_kernels=_top_kernels(found["top_kernels"], row["window_ns"]),
+                kernel_classes=tuple(KernelClass(**item) for item in found["kernel_classes"]),
+                top_kernels=tuple(TopKernel(**item) for item in found["top_kernels"]),
                 peaks_known=found["peaks_known"],
                 unjudged_share=found["unjudged_share"],
                 shared_gpu=shared.get((row["trace"], row["device"])),
             )
         )
     return tuple(devices)
-
-
-def _kernel_classes(classes: Sequence[dict[str, Any]]) -> tuple[KernelClass, ...]:
-    kernels_ns = sum(row["wall_ns"] for row in classes)
-    return tuple(
-        KernelClass(row["class"], row["wall_ns"], row["wall_ns"] / kernels_ns, row["call_count"]) for row in classes
-    )
-
-
-def _top_kernels(kernels: Sequence[dict[str, Any]], window_ns: int) -> tuple[TopKernel, ...]:
-    return tuple(
-        TopKernel(
-            row["name"], row["class"], row["wall_ns"], row["wall_ns"] / window_ns, row["call_count"], row["mean_ns"]
-        )
-        for row in kernels
-    )
 
 
 def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -207,7 +192,10 @@ def build_diagnosis(
         _outcome(run, v, overrides, results.planned.refined, latent) for v in (*judged, *results.explained.verdicts)
     ]
     plans = tuple(
-        plan_of(context, scope, order) for scope, order in sorted(results.planned.orders.items(), key=_scope_order)
+        plan_of(context, scope, order)
+        for scope, order in sorted(
+            results.planned.orders.items(), key=lambda item: (item[0].trace or "", item[0].device or 0)
+        )
     )
     device_ledgers = judged_ledgers(run, ledgers(con))
     ledger_of_run = pooled_ledger(run, device_ledgers)
@@ -244,10 +232,6 @@ def build_diagnosis(
     )
 
 
-def _scope_order(item: tuple[Scope, FixOrder]) -> tuple[str, int]:
-    return item[0].trace or "", item[0].device or 0
-
-
 def _findings(
     evaluator: Evaluator, verdicts: Sequence[Verdict], results: Results, ranked: Mapping[Key, Ordered]
 ) -> list[Finding]:
@@ -268,6 +252,43 @@ def _findings(
             build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations, said, covered_by)
         )
     return merge_ranks(findings)
+
+
+def selected_over_all(
+    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the row that a rule selects where the table `bound` has the means of all pooled recordings.
+
+    Of what the rule selects besides, the row has the numbers of the verdict's recording. Where nothing is pooled, and
+    where the query fails, it is the verdict's own row.
+    """
+    if not verdict.pooled:
+        return verdict.row
+    scope = verdict.scope
+    trace_id, device = run.key(scope)
+    whole = {**verdict.row, **_of_one_recording(verdict)}
+    write_bound(con, [{**whole, "trace": scope.trace, "device": device, "trace_id": trace_id}])
+    try:
+        rows = sandbox.query(con, verdict.rule.select, values).dicts()
+    except sandbox.RuleQueryError:
+        rows = []
+    own = (row for row in rows if (row.get("trace"), row.get("device")) == (scope.trace, scope.device))
+    return next(own, {name: whole.get(name) for name in verdict.row})
+
+
+# Sums over recordings. What a rule counts besides is of one recording, and so are its steps and its longest row.
+_SUMS = ("window_ns", "bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count")
+_OF_THE_RECORDING = ("step_count", "worst_ms")
+
+
+def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of `bound` over all pooled recordings for as many steps as the verdict's recording has."""
+    steps, pooled = verdict.row.get("step_count"), verdict.pooled
+    if not steps:
+        return dict(pooled)
+    scaled = {name: round(pooled[name] * steps / pooled["step_count"]) for name in _SUMS}
+    own = {name: verdict.row[name] for name in _OF_THE_RECORDING if name in verdict.row}
+    return {**pooled, **scaled, **own}
 
 
 def _covered_by(verdict: Verdict, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -27,40 +27,8 @@ InterventionKey = tuple[frozenset[str], frozenset[Delay], bytes, frozenset[int]]
 
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
-# A share of the window far below what is ever reported.
-_NEXT_TO_NOTHING = 0.002
 # Each scenario of a pass takes 48 bytes an event.
 _SCANNED_AT_ONCE = 12
-
-
-class WhatIfScan(Protocol):
-    """Measures the time saved on a device when causes cost nothing and kernels are shorter: see `RememberedScan`."""
-
-    def saved_ns(self, device: Device, intervention: Intervention) -> int:
-        """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
-
-    def prepare(self, queries: Mapping[Device, Iterable[Intervention]]) -> None:
-        """Work out what each of these saves on its device, several in one pass over the events."""
-
-    def abstains(self, trace_id: int, device: int) -> str | None:
-        """Return why bounds of a device cannot be trusted."""
-
-
-class RunScan(Protocol):
-    """Measures the time that a run saves when devices are fixed: see `run_savings.RunSavings`."""
-
-    @property
-    def abstains(self) -> str | None:
-        """Return why the ranks cannot be compared."""
-
-    def saved_ns(self, interventions: Mapping[Device, Intervention]) -> int:
-        """Return the nanoseconds of the slowest rank's window that are saved."""
-
-    def most_alone_ns(self, device: Device) -> int:
-        """Return a limit of what any fix on one device alone saves, found without a scan."""
-
-    def prepare(self, queries: Iterable[Mapping[Device, Intervention]]) -> None:
-        """Work out what each of these saves, several in one pass."""
 
 
 class RememberedScan:
@@ -168,7 +136,7 @@ class Intervention(Struct, frozen=True, dict=True):
             delays=frozenset(delay for delay in self.delays - other.delays if delay[0] not in other.causes),
         )
 
-    def bound_ns(self, scan: WhatIfScan, device: Device) -> int:
+    def bound_ns(self, scan: RememberedScan, device: Device) -> int:
         """Return what this saves alone."""
         return scan.saved_ns(device, self) + self.stated_ns
 
@@ -176,7 +144,7 @@ class Intervention(Struct, frozen=True, dict=True):
         """Return what `added_ns` asks."""
         return [self] if fixed is None else [fixed.joined(self), fixed]
 
-    def added_ns(self, scan: WhatIfScan, device: Device, fixed: Intervention | None) -> int:
+    def added_ns(self, scan: RememberedScan, device: Device, fixed: Intervention | None) -> int:
         """Return what this saves in addition to what is fixed already."""
         if fixed is None:
             return self.bound_ns(scan, device)
@@ -238,7 +206,7 @@ class DeviceBound(Struct, frozen=True):
 
 def device_bounds(
     interventions: Mapping[Device, Intervention],
-    scan: WhatIfScan,
+    scan: RememberedScan,
     windows: Mapping[Device, Mapping[str, Any]],
     fixed: Mapping[Device, Intervention],
     added: Mapping[Device, int] | None = None,
@@ -264,43 +232,6 @@ def device_bounds(
             bound_ns = None if scan.abstains(*device) else intervention.added_ns(scan, device, fixed.get(device))
         bounds[device] = DeviceBound(window, intervention, bound_ns, bool(fixed))
     return bounds
-
-
-def run_bounds(
-    rule: Rule,
-    interventions: Mapping[Device, Intervention],
-    run_savings: RunScan,
-    windows: Mapping[Device, Mapping[str, Any]],
-) -> dict[Device, DeviceBound]:
-    """Return what the run saves if the rule's fix is made on one rank alone, and on all of them.
-
-    A rank that was recorded several times is fixed in all its recordings: the run takes as long as the longest.
-    """
-    all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(interventions)
-    # One alone saves no more than all of them: what is nothing on all is not asked of each.
-    longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
-    alone = dict.fromkeys(windows, None if all_ns is None else 0)
-    if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
-        queries = {
-            device: {each: interventions[each] for each in devices}
-            for device, devices in _of_one_rank(windows).items()
-            if len(devices) > 1 or run_savings.most_alone_ns(device)
-        }
-        run_savings.prepare(queries.values())
-        alone |= {device: run_savings.saved_ns(fixes) for device, fixes in queries.items()}
-    return {
-        device: DeviceBound(window, interventions[device], alone[device], run_ns=all_ns, longest_ns=longest_ns)
-        for device, window in windows.items()
-    }
-
-
-def _of_one_rank(windows: Mapping[Device, Mapping[str, Any]]) -> dict[Device, list[Device]]:
-    """Return for each device those of the same number in all recordings of its rank."""
-    of_rank: dict[tuple[int, int], list[Device]] = {}
-    for device, window in windows.items():
-        rank = -1 - device[0] if window["rank"] is None else int(window["rank"])
-        of_rank.setdefault((rank, device[1]), []).append(device)
-    return {device: devices for devices in of_rank.values() for device in devices}
 
 
 def write_bound(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,20 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
-from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.interventions import Device, Intervention, InterventionKey, WhatIfScan, write_bound
+from traceanalyzer.rules.evaluation.interventions import (
+    Device,
+    DeviceBound,
+    Intervention,
+    InterventionKey,
+    RememberedScan,
+)
 from traceanalyzer.rules.evaluation.scopes import RunScopes
+from traceanalyzer.rules.rule_file.model import Rule
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.replay.bounds import Bounds
-    from traceanalyzer.attribution.replay.run_bounds import RunBound
-    from traceanalyzer.attribution.replay.scan import WhatIf
-    from traceanalyzer.rules.evaluation.verdicts import Verdict
 
 
 Interventions = Mapping[Device, Intervention]
+
+# A share of the window far below what is ever reported.
+_NEXT_TO_NOTHING = 0.002
 
 _ALONE = "not-applicable: one device is all there is"
 _APART = "not-applicable: the ranks do not wait for each other in collectives"
@@ -34,26 +38,28 @@ class RunSavings:
     def __init__(self, bounds: Bounds, blocker: str | None = None) -> None:
         """Take the bounds of a run, and why its ranks must not be compared although they could be scanned."""
         self._bounds = bounds
-        self._nothing = bounds.nothing_saved
-        self._known: dict[_Key, RunBound] = {}
+        # By what is changed: what is saved, and how much less it may be.
+        self._known: dict[_Key, tuple[int, int]] = {frozenset(): (0, 0)}
         self.abstains = _abstains(bounds) or blocker
         self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
 
     def saved_ns(self, interventions: Interventions) -> int:
         """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
         stated_ns = max((intervention.stated_ns for intervention in interventions.values()), default=0)
-        return min(self._scanned(interventions).saved_ns + stated_ns, self.window_ns)
+        return min(self._scanned(interventions)[0] + stated_ns, self.window_ns)
 
     def open_ns(self, interventions: Interventions) -> int:
         """Return how much less than `saved_ns` it may be: not 0 where the scan could not be shown to be exact."""
-        return self._scanned(interventions).open_ns
+        return self._scanned(interventions)[1]
 
     def prepare(self, queries: Iterable[Interventions]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
         questions = [_changes(interventions) for interventions in queries]
-        unknown = {key: changes for changes in questions if changes and (key := _key(changes)) not in self._known}
-        answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
-        self._known.update(zip(unknown, answers, strict=True))
+        unknown = {key: changes for changes in questions if (key := _key(changes)) not in self._known}
+        answers = self._bounds.runs(
+            [{device: item.scenario() for device, item in changes.items()} for changes in unknown.values()]
+        )
+        self._known.update(zip(unknown, ((answer.saved_ns, answer.open_ns) for answer in answers), strict=True))
 
     def most_alone_ns(self, device: Device) -> int:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
@@ -67,14 +73,9 @@ class RunSavings:
             for device, of_one in queries.items()
         }
 
-    def _scanned(self, interventions: Interventions) -> RunBound:
-        changes = _changes(interventions)
-        if not changes:
-            return self._nothing
-        key = _key(changes)
-        if key not in self._known:
-            self._known[key] = self._bounds.run(_scenarios(changes))
-        return self._known[key]
+    def _scanned(self, interventions: Interventions) -> tuple[int, int]:
+        self.prepare([interventions])
+        return self._known[_key(_changes(interventions))]
 
 
 def _changes(interventions: Interventions) -> dict[Device, Intervention]:
@@ -83,10 +84,6 @@ def _changes(interventions: Interventions) -> dict[Device, Intervention]:
 
 def _key(changes: Interventions) -> _Key:
     return frozenset((device, item.key) for device, item in changes.items())
-
-
-def _scenarios(changes: Interventions) -> dict[Device, WhatIf]:
-    return {device: item.scenario() for device, item in changes.items()}
 
 
 def by_device(queries: Iterable[Interventions]) -> dict[Device, list[Intervention]]:
@@ -119,7 +116,7 @@ def _abstains(bounds: Bounds) -> str | None:
 class PooledSavings:
     """Measures what fixes save of all pooled recordings together, each by the replay of its device."""
 
-    def __init__(self, run: RunScopes, scan: WhatIfScan) -> None:
+    def __init__(self, run: RunScopes, scan: RememberedScan) -> None:
         """Take the scopes of a run, with its pooled recordings, and what measures savings on each."""
         self._scan = scan
         self._windows = {device: int(run.windows[device]["window_ns"]) for device in run.pooled}
@@ -149,45 +146,8 @@ class PooledSavings:
         }
 
 
-def selected_over_all(
-    con: duckdb.DuckDBPyConnection, run: RunScopes, verdict: Verdict, values: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Return the row that a rule selects where the table `bound` has the means of all pooled recordings.
-
-    Of what the rule selects besides, the row has the numbers of the verdict's recording. Where nothing is pooled, and
-    where the query fails, it is the verdict's own row.
-    """
-    if not verdict.pooled:
-        return verdict.row
-    scope = verdict.scope
-    trace_id, device = run.key(scope)
-    whole = {**verdict.row, **_of_one_recording(verdict)}
-    write_bound(con, [{**whole, "trace": scope.trace, "device": device, "trace_id": trace_id}])
-    try:
-        rows = sandbox.query(con, verdict.rule.select, values).dicts()
-    except sandbox.RuleQueryError:
-        rows = []
-    own = (row for row in rows if (row.get("trace"), row.get("device")) == (scope.trace, scope.device))
-    return next(own, {name: whole.get(name) for name in verdict.row})
-
-
-# Sums over recordings. What a rule counts besides is of one recording, and so are its steps and its longest row.
-_SUMS = ("window_ns", "bound_ns", "saving_sum_ns", "claimed_ns", "claimed_count")
-_OF_THE_RECORDING = ("step_count", "worst_ms")
-
-
-def _of_one_recording(verdict: Verdict) -> dict[str, Any]:
-    """Return the columns of `bound` over all pooled recordings for as many steps as the verdict's recording has."""
-    steps, pooled = verdict.row.get("step_count"), verdict.pooled
-    if not steps:
-        return dict(pooled)
-    scaled = {name: round(pooled[name] * steps / pooled["step_count"]) for name in _SUMS}
-    own = {name: verdict.row[name] for name in _OF_THE_RECORDING if name in verdict.row}
-    return {**pooled, **scaled, **own}
-
-
-def pooled_row(run: RunScopes, verdicts: Sequence[Verdict], saved_ns: int) -> dict[str, Any]:
-    """Return the columns of `bound` for one rule over all pooled recordings; those where it did not fire have no part.
+def pooled_row(run: RunScopes, rows: Sequence[Mapping[str, Any]], saved_ns: int) -> dict[str, Any]:
+    """Return the columns of `bound` over all pooled recordings, from a rule's rows; where it did not fire has no part.
 
     Empty where nothing is pooled. A message takes its numbers from here, so that it says what its title says.
     """
@@ -195,7 +155,6 @@ def pooled_row(run: RunScopes, verdicts: Sequence[Verdict], saved_ns: int) -> di
         return {}
     windows = [run.windows[device] for device in run.pooled]
     window_ns, steps = (sum(window[name] for window in windows) for name in ("window_ns", "step_count"))
-    rows = [verdict.row for verdict in verdicts]
 
     def total(name: str) -> int:
         return sum(row.get(name) or 0 for row in rows)
@@ -215,3 +174,40 @@ def pooled_row(run: RunScopes, verdicts: Sequence[Verdict], saved_ns: int) -> di
         "step_share": in_steps / steps,
         "worst_ms": max(row.get("worst_ms") or 0.0 for row in rows),
     }
+
+
+def run_bounds(
+    rule: Rule,
+    interventions: Mapping[Device, Intervention],
+    run_savings: RunSavings,
+    windows: Mapping[Device, Mapping[str, Any]],
+) -> dict[Device, DeviceBound]:
+    """Return what the run saves if the rule's fix is made on one rank alone, and on all of them.
+
+    A rank that was recorded several times is fixed in all its recordings: the run takes as long as the longest.
+    """
+    all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(interventions)
+    # One alone saves no more than all of them: what is nothing on all is not asked of each.
+    longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
+    alone = dict.fromkeys(windows, None if all_ns is None else 0)
+    if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
+        queries = {
+            device: {each: interventions[each] for each in devices}
+            for device, devices in _of_one_rank(windows).items()
+            if len(devices) > 1 or run_savings.most_alone_ns(device)
+        }
+        run_savings.prepare(queries.values())
+        alone |= {device: run_savings.saved_ns(fixes) for device, fixes in queries.items()}
+    return {
+        device: DeviceBound(window, interventions[device], alone[device], run_ns=all_ns, longest_ns=longest_ns)
+        for device, window in windows.items()
+    }
+
+
+def _of_one_rank(windows: Mapping[Device, Mapping[str, Any]]) -> dict[Device, list[Device]]:
+    """Return for each device those of the same number in all recordings of its rank."""
+    of_rank: dict[tuple[int, int], list[Device]] = {}
+    for device, window in windows.items():
+        rank = -1 - device[0] if window["rank"] is None else int(window["rank"])
+        of_rank.setdefault((rank, device[1]), []).append(device)
+    return {device: devices for devices in of_rank.values() for device in devices}

@@ -40,10 +40,6 @@ def read_query(name: str) -> str:
     return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def read_all_queries() -> list[str]:
-    return [file.read_text(encoding="utf-8") for file in sorted(_FOLDER.glob("*.sql"))]
-
-
 # What evaluation itself reads: its SQL, and what requirements are made of.
 _OWN_SQL = "\n".join(
     [
@@ -52,7 +48,7 @@ _OWN_SQL = "\n".join(
         "attribution.replay_costs",
         "attribution.replay_needs",
         "attribution.collective_members",
-        *read_all_queries(),
+        *(file.read_text(encoding="utf-8") for file in sorted(_FOLDER.glob("*.sql"))),
     ]
 )
 _PARQUET = re.compile(r"'((?:[^']|'')*\.parquet)'")

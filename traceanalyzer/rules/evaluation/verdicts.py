@@ -18,15 +18,14 @@ from traceanalyzer.rules.evaluation.interventions import (
     Device,
     DeviceBound,
     Intervention,
-    RunScan,
-    WhatIfScan,
+    RememberedScan,
     claimed_of,
     device_bounds,
     find_interventions,
     no_interventions,
-    run_bounds,
     write_bound,
 )
+from traceanalyzer.rules.evaluation.run_savings import RunSavings, run_bounds
 from traceanalyzer.rules.evaluation.sandbox import SharedMetrics
 from traceanalyzer.rules.evaluation.scopes import MEASURED, Capability, Confidence, RunScopes, Scope, confidence_of
 from traceanalyzer.rules.rule_file.model import (
@@ -118,12 +117,12 @@ class Question(Struct, frozen=True):
     `metrics` makes tables of the metrics that the rules share, as they are needed.
     """
 
-    scan: WhatIfScan | None
+    scan: RememberedScan | None
     fixed: Mapping[Device, Intervention] = field(default_factory=dict)
     added: Mapping[Device, int] | None = None
     ignored_share: float | None = None
     assume_requirements: bool = False
-    run_savings: RunScan | None = None
+    run_savings: RunSavings | None = None
     beside: tuple[str, ...] = ()
     interventions: dict[str, Mapping[Device, Intervention]] = field(default_factory=dict)  # by rule id
     claimed: Claimed = field(default_factory=dict)
@@ -233,7 +232,11 @@ def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
 
 
 def _without_find(
-    rule: Rule, run: RunScopes, scopes: Sequence[Scope], bounds: Mapping[Device, DeviceBound], scan: WhatIfScan | None
+    rule: Rule,
+    run: RunScopes,
+    scopes: Sequence[Scope],
+    bounds: Mapping[Device, DeviceBound],
+    scan: RememberedScan | None,
 ) -> list[Verdict]:
     """Return the clear verdicts of a rule in a run that has nothing for it to find."""
     if rule.kind == QUALITY:
@@ -291,7 +294,7 @@ def _saves(
 
 
 def _without_select(
-    rule: Rule, run: RunScopes, scope: Scope, bounds: Mapping[Device, DeviceBound], scan: WhatIfScan
+    rule: Rule, run: RunScopes, scope: Scope, bounds: Mapping[Device, DeviceBound], scan: RememberedScan
 ) -> Verdict:
     key = run.key(scope)
     distrust = scan.abstains(*key)

@@ -9,7 +9,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.rules.evaluation.interventions import Device, Intervention, WhatIfScan
+from traceanalyzer.rules.evaluation.interventions import Device, Intervention, RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import (
     Interventions,
     PooledSavings,
@@ -217,7 +217,7 @@ class PlanContext(Struct, frozen=True):
     """What an order of fixes is worked out on: the run, its replays, and the least saving worth a word."""
 
     run: RunScopes
-    scan: WhatIfScan
+    scan: RememberedScan
     # None: ranks cannot be compared, and each device has an order of its own.
     run_savings: RunSavings | PooledSavings | None
     min_impact_share: float
@@ -249,7 +249,7 @@ class PlanContext(Struct, frozen=True):
 
     def pooled(self, verdicts: Sequence[Verdict], saved_ns: int) -> list[Verdict]:
         """Return the verdicts of one rule, whose messages have the numbers of all pooled recordings."""
-        row = pooled_row(self.run, verdicts, saved_ns) if verdicts else {}
+        row = pooled_row(self.run, [verdict.row for verdict in verdicts], saved_ns) if verdicts else {}
         return [replace(verdict, pooled=row) for verdict in verdicts]
 
     def floor_ns(self, scope: Scope) -> float:

@@ -136,8 +136,9 @@ def settings_in_force(run: Path | Location, *, trust: bool = False, device: str 
     Overrides(project).enabled(rules)
     project = replace(project, hardware=with_device(project.hardware, device))
     _check_device(project)
-    found = (*_of_project(project, {rule.id: rule for rule in rules}), *_of_environment())
-    return SettingsInForce(run, located.path, located.ignored, found)
+    of_project = _of_project(project, {rule.id: rule for rule in rules})
+    given = (Setting(name, os.environ[name], None, None, "environment") for name in VARIABLES if name in os.environ)
+    return SettingsInForce(run, located.path, located.ignored, (*of_project, *given))
 
 
 def _check_device(project: Settings) -> None:
@@ -176,7 +177,3 @@ def _of_project(project: Settings, rules: dict[str, Rule]) -> Iterator[Setting]:
         ended = known.until < datetime.date.today()
         value = f"{place}, {'ended on' if ended else 'until'} {known.until.isoformat()}"
         yield Setting(f"suppress.{known.rule}", value, None, known.reason, origin)
-
-
-def _of_environment() -> Iterator[Setting]:
-    return (Setting(name, os.environ[name], None, None, "environment") for name in VARIABLES if name in os.environ)

@@ -56,14 +56,21 @@ named AS (
     WHERE rest.rest_ns > 0
 ),
 classes AS (
-    SELECT trace_id, device, class, sum(call_count)::BIGINT AS call_count, sum(wall_ns)::BIGINT AS wall_ns
+    SELECT
+        trace_id, device, class,
+        sum(call_count)::BIGINT AS call_count,
+        sum(wall_ns)::BIGINT AS wall_ns,
+        sum(wall_ns) / sum(sum(wall_ns)) OVER (PARTITION BY trace_id, device) AS share
     FROM named
     GROUP BY trace_id, device, class
 ),
 class_lists AS (
     SELECT
         trace_id, device,
-        list({'class': class, 'wall_ns': wall_ns, 'call_count': call_count} ORDER BY wall_ns DESC, class) AS kernel_classes
+        list(
+            {'name': class, 'wall_ns': wall_ns, 'share': share, 'call_count': call_count}
+            ORDER BY wall_ns DESC, class
+        ) AS kernel_classes
     FROM classes
     GROUP BY trace_id, device
 ),
@@ -71,11 +78,16 @@ name_lists AS (
     SELECT
         trace_id, device,
         list(
-            {'name': name, 'class': class, 'wall_ns': wall_ns, 'call_count': call_count, 'mean_ns': mean_ns}
+            {
+                'name': name, 'kernel_class': class, 'wall_ns': wall_ns,
+                'share': wall_ns / windows.window_ns,
+                'call_count': call_count, 'mean_ns': mean_ns,
+            }
             ORDER BY wall_ns DESC, name
         )[1:10] AS top_kernels,
         coalesce(sum(wall_ns) FILTER (WHERE is_unjudged), 0) / sum(wall_ns) AS unjudged_share
     FROM named
+    JOIN windows USING (trace_id, device)
     GROUP BY trace_id, device
 )
 SELECT

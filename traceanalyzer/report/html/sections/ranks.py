@@ -148,12 +148,9 @@ def _png(rows: Sequence[Sequence[tuple[int, int, int]]]) -> bytes:
     size = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
     packed = zlib.compress(b"".join(b"\0" + bytes(value for color in row for value in color) for row in rows), 9)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        _chunk(kind, data) for kind, data in ((b"IHDR", size), (b"IDAT", packed), (b"IEND", b""))
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", size), (b"IDAT", packed), (b"IEND", b""))
     )
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 LEAST_RANKS = 2
@@ -346,9 +343,8 @@ def _grouped(known: RankTimes) -> RankTimes:
     """Put neighbouring steps together where there are many: the slowest of each group stands for it."""
     each = -(-len(known.steps) // MOST_STEPS)
     groups = [range(at, min(at + each, len(known.steps))) for at in range(0, len(known.steps), each)]
-    times = [[_slowest([row[at] for at in group]) for group in groups] for row in known.times]
+    times: Times = [
+        [max((value for at in group if (value := row[at]) is not None), default=None) for group in groups]
+        for row in known.times
+    ]
     return RankTimes(known.ranks, [known.steps[group[0]] for group in groups], times)
-
-
-def _slowest(values: Sequence[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)

@@ -331,7 +331,11 @@ def _index(source: PageSource, frame: TimeFrame, lanes: Sequence[LaneKey]) -> li
     for row in names:
         on_device = row["kind"] in ("kernel", "GPU work")
         places: list[tuple[int, int, str]] = [
-            (lanes.index(key) if on_device else key[0], min(cells), _digits(cells))
+            (
+                lanes.index(key) if on_device else key[0],
+                min(cells),
+                "".join(str(cells.get(cell, 0)) for cell in range(min(cells), max(cells) + 1)),
+            )
             for key, cells in levels.get((row["kind"], row["name"]), {}).items()
             if not on_device or key in lanes
         ]
@@ -348,10 +352,6 @@ def _index(source: PageSource, frame: TimeFrame, lanes: Sequence[LaneKey]) -> li
             }
         )
     return index
-
-
-def _digits(cells: Mapping[int, int]) -> str:
-    return "".join(str(cells.get(cell, 0)) for cell in range(min(cells), max(cells) + 1))
 
 
 def _start(source: PageSource, frame: TimeFrame) -> int | None:
