@@ -30,7 +30,7 @@ _MOST_HOPS = 4
 _MOST_STEPS_BACK = 8
 
 
-class Around(NamedTuple):
+class Enclosed(NamedTuple):
     """Slices of one thread, each with the innermost operator, annotation and Python frame around it."""
 
     slice_id: Int
@@ -38,8 +38,8 @@ class Around(NamedTuple):
     end_ns: Int
     nearest: tuple[Int, Int, Int]
 
-    def taken(self, rows: npt.NDArray[np.intp]) -> Around:
-        return Around(self.slice_id[rows], self.start_ns[rows], self.end_ns[rows], _of(self.nearest, rows))
+    def taken(self, rows: npt.NDArray[np.intp]) -> Enclosed:
+        return Enclosed(self.slice_id[rows], self.start_ns[rows], self.end_ns[rows], _of(self.nearest, rows))
 
 
 def _of(nearest: tuple[Int, Int, Int], rows: npt.NDArray[np.intp]) -> tuple[Int, Int, Int]:
@@ -47,25 +47,25 @@ def _of(nearest: tuple[Int, Int, Int], rows: npt.NDArray[np.intp]) -> tuple[Int,
     return op[rows], annotation[rows], python[rows]
 
 
-def _joined(pieces: list[Around]) -> Around:
+def _joined(pieces: list[Enclosed]) -> Enclosed:
     slice_id, start, end = (np.concatenate([piece[place] for piece in pieces]) for place in range(3))
     op, annotation, python = (np.concatenate([piece.nearest[place] for piece in pieces]) for place in range(3))
-    return Around(slice_id, start, end, (op, annotation, python))
+    return Enclosed(slice_id, start, end, (op, annotation, python))
 
 
-def _in_time(slices: Around) -> npt.NDArray[np.intp]:
+def _in_time(slices: Enclosed) -> npt.NDArray[np.intp]:
     """Return the order of slices by their starts, outer ones first."""
     return np.lexsort((-slices.end_ns, slices.start_ns))
 
 
-def _outermost(slices: Around) -> Around:
+def _outermost(slices: Enclosed) -> Enclosed:
     if not len(slices.slice_id):
         return slices
     until = np.maximum.accumulate(slices.end_ns)
     return slices.taken(np.flatnonzero(np.append(True, slices.end_ns[1:] > until[:-1])))
 
 
-def _around(slices: Around, starts: Int, ends: Int) -> Int:
+def _around(slices: Enclosed, starts: Int, ends: Int) -> Int:
     """Return for each stretch of time the place of a slice that contains it, or NONE: of nested ones an inner one."""
     found = np.full(len(starts), NONE, np.int64)
     if not len(slices.slice_id):
@@ -78,9 +78,11 @@ def _around(slices: Around, starts: Int, ends: Int) -> Int:
     return found
 
 
-def _only_one(threads: dict[int, list[Around]], starts: Int, ends: Int, min_share: float) -> tuple[int, Around] | None:
+def _only_one(
+    threads: dict[int, list[Enclosed]], starts: Int, ends: Int, min_share: float
+) -> tuple[int, Enclosed] | None:
     """Return the one thread with slices around most of some stretches of time, and what is around each."""
-    places: dict[int, tuple[Around, Int]] = {}
+    places: dict[int, tuple[Enclosed, Int]] = {}
     for thread, pieces in threads.items():
         joined = _joined(pieces)
         outer = _outermost(joined.taken(_in_time(joined)))
@@ -93,7 +95,7 @@ def _only_one(threads: dict[int, list[Around]], starts: Int, ends: Int, min_shar
     outer, at = places[found[0]]
     taken = outer.taken(np.maximum(at, 0))
     slice_id, op, annotation, python = (np.where(at == NONE, NONE, ids) for ids in (taken.slice_id, *taken.nearest))
-    return found[0], Around(slice_id, taken.start_ns, taken.end_ns, (op, annotation, python))
+    return found[0], Enclosed(slice_id, taken.start_ns, taken.end_ns, (op, annotation, python))
 
 
 def thread_of_steps(marks: Mapping[int, tuple[Int, Int, Int]], starts: Int) -> int | None:
@@ -111,19 +113,19 @@ def thread_of_steps(marks: Mapping[int, tuple[Int, Int, Int]], starts: Int) -> i
 class Callers:
     """Collects, thread by thread, what may surround the calls of others."""
 
-    _running: dict[int, list[Around]] = field(default_factory=dict)
-    _calling: dict[int, list[Around]] = field(default_factory=dict)
-    _requests: dict[int, list[tuple[Around, Int]]] = field(default_factory=dict)
-    _asking: list[tuple[Around, Int, Int]] = field(default_factory=list)
+    _running: dict[int, list[Enclosed]] = field(default_factory=dict)
+    _calling: dict[int, list[Enclosed]] = field(default_factory=dict)
+    _requests: dict[int, list[tuple[Enclosed, Int]]] = field(default_factory=dict)
+    _asking: list[tuple[Enclosed, Int, Int]] = field(default_factory=list)
     _taken: set[int] = field(default_factory=set)
 
-    def add_programs(self, thread: int, running: Around, calling: Around) -> None:
+    def add_programs(self, thread: int, running: Enclosed, calling: Enclosed) -> None:
         """Take slices in which a thread launches the work of programs, and those in which it calls programs."""
         for slices, known in ((running, self._running), (calling, self._calling)):
             if len(slices.slice_id):
                 known.setdefault(thread, []).append(slices)
 
-    def add_flows(self, thread: int, slices: Around, flows: Int, *, asks: bool) -> None:
+    def add_flows(self, thread: int, slices: Enclosed, flows: Int, *, asks: bool) -> None:
         """Take slices that ask other threads for work, or that do what was asked for."""
         if not len(flows):
             return
@@ -132,7 +134,7 @@ class Callers:
         else:
             self._requests.setdefault(thread, []).append((slices, flows))
 
-    def twin(self, starts: Int, ends: Int) -> tuple[int, Around] | None:
+    def twin(self, starts: Int, ends: Int) -> tuple[int, Enclosed] | None:
         """Return the thread that runs programs around all of these calls, else the one that calls programs around them,
         and what is around each; None: no thread does, or several do."""
         own = _only_one(self._running, starts, ends, _MIN_RUNNING_SHARE)
@@ -170,7 +172,7 @@ class Callers:
                 is_open[again] = True
         return annotation, python
 
-    def _all_asking(self) -> tuple[Around, Int, Int] | None:
+    def _all_asking(self) -> tuple[Enclosed, Int, Int] | None:
         """Return all that asks others, in the order of flows, with the flow and the thread of each."""
         if not self._asking or not self._requests:
             return None
@@ -179,7 +181,7 @@ class Callers:
         order = np.argsort(flows, kind="stable")
         return _joined([piece[0] for piece in self._asking]).taken(order), flows[order], threads[order]
 
-    def _requests_of(self, thread: int) -> tuple[Around, Int]:
+    def _requests_of(self, thread: int) -> tuple[Enclosed, Int]:
         """Return what a thread does for others, in order of time, and which flow leads to each."""
         slices = _joined([piece[0] for piece in self._requests[thread]])
         flows = np.concatenate([piece[1] for piece in self._requests[thread]])

@@ -16,7 +16,7 @@ from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.frames import end_open_frames
 from traceanalyzer.ingest.xla.allocations import write_allocations
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Around, Callers, thread_of_steps
+from traceanalyzer.ingest.xla.callers import CALLS_PROGRAM, RUNS_PROGRAM, Callers, Enclosed, thread_of_steps
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.naming import (
     ANNOTATION,
@@ -185,7 +185,7 @@ class HostPlaneWriter:
         nested = self._nester.feed(slices)
         nearest = nested.nearest
         ends = slices.start_ns + slices.dur_ns
-        around = Around(slices.slice_id, slices.start_ns, ends, (nearest[0], nearest[1], nearest[2]))
+        around = Enclosed(slices.slice_id, slices.start_ns, ends, (nearest[0], nearest[1], nearest[2]))
         caller = thread_id
         if rows.has_correlation.all():
             caller, found_around = self._surroundings(thread_id, around)
@@ -228,7 +228,7 @@ class HostPlaneWriter:
             }
         )
 
-    def _surroundings(self, thread_id: int, calls: Around) -> tuple[int, Around]:
+    def _surroundings(self, thread_id: int, calls: Enclosed) -> tuple[int, Enclosed]:
         """Return the thread that shows what surrounds the calls of a line, and what does; the line's own: none."""
         found = self.facts.callers.twin(calls.start_ns, calls.end_ns)
         if found is None:
@@ -237,7 +237,7 @@ class HostPlaneWriter:
         return found
 
     def _note_callers(
-        self, thread_id: int, slices: Around, named: pa.Array[Any], category: Int, flows: Sequence[_Flows]
+        self, thread_id: int, slices: Enclosed, named: pa.Array[Any], category: Int, flows: Sequence[_Flows]
     ) -> None:
         """Note which slices launch work for compiled programs, and which ask for work or do what was asked for."""
         codes = named.dictionary_encode()
