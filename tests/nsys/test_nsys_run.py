@@ -9,9 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from nsys_export import Rows, Tables, global_pid, global_tid, launched, write_parquet_folder, write_sqlite
+from nsys_export import (
+    STRINGS,
+    Rows,
+    Tables,
+    global_pid,
+    global_tid,
+    launched,
+    nvtx,
+    write_parquet_folder,
+    write_sqlite,
+)
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.run import Run, open_run
 from tracesim import SimulatedRun, simulate
 
@@ -162,3 +173,30 @@ def test_operators_their_shapes_and_products_are_the_same(tmp_path: Path) -> Non
             rows = nsys.sql(f"FROM ({query}) ORDER BY ALL").fetchall()
             assert rows == kineto.sql(f"FROM ({query}) ORDER BY ALL").fetchall()
             assert rows
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("tables", "event_count"),
+    [
+        ({"GPU_METRICS": [{"timestamp": at, "typeId": 1, "metricId": 0, "value": 80} for at in (100, 200)]}, 2),
+        ({"NVTX_EVENTS": [nvtx(100, None, "here", eventType=34)]}, 1),
+        (
+            {
+                "COMPOSITE_EVENTS": [{"id": 1, "start": 100, "globalTid": global_tid(10)}],
+                "SAMPLING_CALLCHAINS": [{"id": 1, "symbol": 1, "stackDepth": 0}],
+            },
+            1,
+        ),
+        ({"NVTX_EVENTS": [nvtx(100, 200, "a range"), nvtx(300, None, "here", eventType=34)]}, 2),
+        ({}, 0),
+    ],
+)
+def test_a_recording_of_samples_or_marks_alone_is_not_said_to_be_empty(
+    tables: Tables, event_count: int, tmp_path: Path
+) -> None:
+    path = write_sqlite(tmp_path / "report.sqlite", {"StringIds": STRINGS, **tables})
+    with open_run(path, store=tmp_path / "store") as run:
+        diagnosis = run.diagnose()
+    assert [trace.event_count for trace in diagnosis.traces] == [event_count]
+    assert ("is empty" in judge(diagnosis).sentence) == (event_count == 0)

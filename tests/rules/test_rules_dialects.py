@@ -7,7 +7,22 @@ import re
 import pytest
 
 from traceanalyzer.diagnosis import Fix
-from traceanalyzer.rules.dialects import CUDA, HIP, dialect_of, in_dialect, is_possible, read_on, spoken, uses_torch
+from traceanalyzer.rules.dialects import (
+    CUDA,
+    HIP,
+    MLU,
+    MUSA,
+    NPU,
+    XLA,
+    XLA_ON_AMD,
+    XPU,
+    dialect_of,
+    in_dialect,
+    is_possible,
+    read_on,
+    spoken,
+    uses_torch,
+)
 from traceanalyzer.rules.rule_set.loading import load_rules
 
 # NVIDIA's parts, tools and functions. PyTorch's own names (torch.cuda, "cuda", ProfilerActivity.CUDA) hold on ROCm.
@@ -27,7 +42,8 @@ _FOR_NVIDIA_ALONE = {"tq-cannot-record", "tq-program-failed"}
         (None, "intel", None, "xpu"),
         ("cuda", "nvidia", "nsys", "cuda"),
         ("cuda", None, "nsys", None),
-        ("jax", "amd", "jax", "xla"),
+        ("jax", "amd", "jax", "xla on amd"),
+        ("jax", "google", "jax", "xla"),
     ],
 )
 def test_the_device_decides_or_who_compiles(
@@ -100,3 +116,41 @@ def test_devices_of_other_vendors_get_no_tool_of_nvidia_and_their_own_names_in_p
     assert not is_possible(Fix("Profile the kernel.", "ncu --set full PROGRAM", "bash"), dialect)
     code = in_dialect(Fix("Keep it there.", 'x = torch.randn(shape, device="cuda")'), dialect).code
     assert code == f'x = torch.randn(shape, device="{own}")'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "said"),
+    [
+        (XPU, "XPU graphs run on few Xe cores, and oneCCL waits for Xe Link."),
+        (NPU, "NPU graphs run on few AI cores, and HCCL waits for HCCS."),
+        (MUSA, "MUSA graphs run on few MPs, and MCCL waits for MTLink."),
+        (MLU, "MLU graphs run on few clusters, and CNCL waits for MLU-Link."),
+        (XLA_ON_AMD, "HIP graphs run on few compute units, and RCCL waits for Infinity Fabric."),
+        (XLA, "CUDA graphs run on few SMs, and NCCL waits for NVLink."),
+    ],
+)
+def test_prose_names_the_parts_of_every_vendors_device(dialect: str, said: str) -> None:
+    assert spoken("CUDA graphs run on few SMs, and NCCL waits for NVLink.", dialect) == said
+
+
+def test_a_fix_names_the_vendors_module_of_pytorch_whatever_its_code_is_written_in() -> None:
+    fix = Fix("Remove torch.cuda.empty_cache() from the loop.", 'grep -rn "empty_cache" .', "bash")
+    assert in_dialect(fix, NPU).text == "Remove torch.npu.empty_cache() from the loop."
+    assert in_dialect(fix, CUDA).text == fix.text
+
+
+@pytest.mark.parametrize(
+    "code", ["export NCCL_MAX_CTAS=8", "torch.backends.cudnn.benchmark = True", "torch.cuda.tunable.enable()"]
+)
+def test_what_only_pytorch_on_nvidia_and_amd_has_is_no_fix_for_others(code: str) -> None:
+    assert [is_possible(Fix("x", code, "bash"), dialect) for dialect in (HIP, XPU, NPU, MUSA, MLU)] == [True] + [
+        False
+    ] * 4
+
+
+def test_a_program_of_xla_on_amd_gets_the_fixes_of_xla() -> None:
+    fixes = [
+        Fix("Give NCCL fewer SMs.", "export NCCL_MAX_CTAS=8", "bash"),
+        Fix("Let XLA do it.", "step = jax.jit(step)"),
+    ]
+    assert [is_possible(in_dialect(fix, XLA_ON_AMD), XLA_ON_AMD) for fix in fixes] == [False, True]

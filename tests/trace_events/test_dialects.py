@@ -171,10 +171,20 @@ def test_categories_of_rocprofv2_mean_nothing_elsewhere() -> None:
 # rocprofv3, by way of traceconv -------------------------------------------------------------------------------------
 
 
-def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times() -> None:
+@pytest.mark.parametrize(
+    ("grid_size", "workgroup_size", "sides"),
+    [
+        ("(1000, 2, 1)", "(256, 1, 1)", [4, 2, 1, 256, 1, 1]),
+        (2000, 256, [8, 1, 1, 256, 1, 1]),  # as rocprofv3 writes it: the product of the sides
+        (0, 0, [None] * 3 + [0, 1, 1]),
+    ],
+)
+def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times(
+    grid_size: object, workgroup_size: object, sides: list[int | None]
+) -> None:
     launch = {"begin_ns": 1_000_100, "end_ns": 1_005_100, "corr_id": 7}
     dispatch = {"begin_ns": 1_010_000, "end_ns": 1_017_500, "corr_id": 7, "stream_ID": 3, "queue": 1, "agent": 0}
-    sizes = {"grid_size": "(1000, 2, 1)", "workgroup_size": "(256, 1, 1)"}
+    sizes = {"grid_size": grid_size, "workgroup_size": workgroup_size}
     tables = tables_of(
         process(5, "program"),
         drawn(5, 6, "hipLaunchKernel", 1_000.1, 5.0, cat="hip_api", args=launch),
@@ -186,7 +196,8 @@ def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times() -> None:
     assert works(tables) == [("kernel", "gemm", 0, 7_500, "hipLaunchKernel")]
     (kernel,) = tables["gpu_ops"]
     assert (kernel["start_ns"], kernel["stream"]) == (1_010_000, 3)
-    assert [kernel[f"{side}_{axis}"] for side in ("grid", "block") for axis in "xyz"] == [4, 2, 1, 256, 1, 1]
+    assert [kernel[f"{side}_{axis}"] for side in ("grid", "block") for axis in "xyz"] == sides
+    assert tables["defects"] == []
     assert categories(tables) == {"hipLaunchKernel": "runtime", "roctx": "annotation"}
     assert recorded_by(tables)[:2] == ("rocprof", "amd")
 

@@ -255,3 +255,24 @@ def test_the_recorded_profile_of_an_h200_is_read_whole(tmp_path: Path) -> None:
     assert [(op["kind"], op["graph_id"]) for op in tables["gpu_ops"]] == [("kernel", 8)] * 30
     assert sum(op["dur_ns"] for op in tables["gpu_ops"]) == 785_654
     assert [row["name"] for row in tables["host_slices"] if row["raw_category"]] == [f"train {n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stats", "recorder"),
+    [
+        ("fusion_1", {"hlo_module": Ref("jit_train_step")}, "jax"),
+        ("fusion_1", {"name": "pmap(f)/add", "hlo_module": Ref("pmap_f")}, "jax"),
+        ("fusion_1", {"hlo_module": Ref("SyncTensorsGraph.12")}, "torch_xla"),
+        ("fusion_1", {"hlo_module": Ref("cluster_0__XlaCompiledKernel")}, "tensorflow"),
+        ("void tensorflow::functor::Fill<float>(int)", {}, "tensorflow"),
+        ("my_kernel", {}, None),
+    ],
+)
+def test_without_events_of_the_host_the_recorder_is_the_framework_whose_programs_ran(
+    kernel: str, stats: dict[str, Any], recorder: str | None, tmp_path: Path
+) -> None:
+    """As where JAX records with host_tracer_level=0."""
+    plane = PlaneMaker("/device:GPU:0").line(13, "Stream #13(Compute)", [(MS, MS, kernel, stats)])
+    plane.stats = {"device_vendor": "Nvidia"}
+    (trace,) = read(space(plane), tmp_path)["traces"]
+    assert trace["recorder"] == recorder

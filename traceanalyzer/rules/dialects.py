@@ -12,16 +12,19 @@ from functools import partial
 from traceanalyzer.diagnosis import Fix
 
 CUDA, HIP, XPU, NPU, MUSA, MLU, XLA = "cuda", "hip", "xpu", "npu", "musa", "mlu", "xla"
+# Programs that XLA compiles get its fixes on any device, and speak of AMD's parts on AMD's.
+XLA_ON_AMD = "xla on amd"
 # Programs in which nobody writes kernels in C++.
 JULIA, RAPIDS = "julia", "rapids"
 _OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
 _OF_OTHERS = re.compile(
-    r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
+    r"(?i:torch|cuda|cudnn|cublas|[nr]ccl|\bhip|miopen|nvtx|roctx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec)"
+    r"|(?i:tensorrt|vllm|sglang|deepspeed|fsdp)"
     r"|DataLoader|prof_schedule|ProfilerActivity|with profile\(|<<<|#pragma|\bmodel\.|GradScaler|\bDDP\b"
 )
 _CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
 _CUDA_OF_PYTORCH = re.compile(r"(?<=\btorch\.)cuda\b|(?<=[\"'])cuda(?=[:\"'])")
-_WORDS = {
+_OF_AMD = {
     "NVTX": "ROCTX",
     "tensor cores": "matrix cores",
     "Tensor cores": "Matrix cores",
@@ -37,13 +40,59 @@ _WORDS = {
     "cuBLAS": "hipBLAS",
     "cuDNN": "MIOpen",
 }
-_WORD = re.compile(rf"(?<![\w.])({'|'.join(_WORDS)})(?![\w.]*\w)")
+# What prose calls the parts and libraries of each vendor's devices; words that are not listed are the same there.
+_WORDS: Mapping[str | None, Mapping[str, str]] = {
+    HIP: _OF_AMD,
+    XLA_ON_AMD: _OF_AMD,
+    XPU: {
+        "tensor cores": "matrix engines",
+        "Tensor cores": "Matrix engines",
+        "SMs": "Xe cores",
+        "SM": "Xe core",
+        "warps": "sub-groups",
+        "warp": "sub-group",
+        "NVLink": "Xe Link",
+        "NCCL": "oneCCL",
+        "CUDA graphs": "XPU graphs",
+        "CUDA graph": "XPU graph",
+        "CUDA": "SYCL",
+        "cuDNN": "oneDNN",
+    },
+    NPU: {
+        "tensor cores": "Cube units",
+        "Tensor cores": "Cube units",
+        "SMs": "AI cores",
+        "SM": "AI core",
+        "NVLink": "HCCS",
+        "NCCL": "HCCL",
+        "CUDA graphs": "NPU graphs",
+        "CUDA graph": "NPU graph",
+        "CUDA": "CANN",
+        "cuDNN": "CANN",
+    },
+    MUSA: {
+        "SMs": "MPs",
+        "SM": "MP",
+        "NVLink": "MTLink",
+        "NCCL": "MCCL",
+        "CUDA": "MUSA",
+        "cuDNN": "muDNN",
+        "cuBLAS": "muBLAS",
+    },
+    MLU: {"SMs": "clusters", "SM": "cluster", "NVLink": "MLU-Link", "NCCL": "CNCL", "CUDA": "MLU", "cuDNN": "CNNL"},
+}
+_WORD = {
+    dialect: re.compile(rf"(?<![\w.])({'|'.join(sorted(words, key=len, reverse=True))})(?![\w.]*\w)")
+    for dialect, words in _WORDS.items()
+}
 # A command of NVIDIA's tools, with that of AMD's behind it.
 _INSTEAD = re.compile(r"^.*\bAMD: ")
 _ONLY_AMD = re.compile(r"\s+# AMD$")
 _FOR_AMD_TOO = re.compile(r"(\s+#|;) AMD: .*$", re.MULTILINE)
 _OF_NVIDIA = re.compile(r"^(nvidia-smi|dcgmi|nsys)\b")
 _TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*)\b")
+# What PyTorch has on NVIDIA's devices and AMD's alone: variables of NCCL, cuDNN's settings and tunable matmuls.
+_OF_CUDA_AND_HIP = re.compile(r"\b(TORCH_)?NCCL_[A-Z]|\bcudnn\b|\.tunable\.")
 DIRECTIVES = ("openmp", "openacc")
 # #pragma acc wait(1)  // about it; OpenMP: taskwait
 _DIRECTIVE = re.compile(r"(?P<openacc>#pragma acc .*?) *//(?:(?P<about> [^;\n]*);)? OpenMP: (?P<openmp>.*)")
@@ -81,7 +130,7 @@ _MLU_NAMES = {"CUDAGraph": "MLUGraph", "ProfilerActivity.CUDA": "ProfilerActivit
 def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
     """Return the dialect in which a trace is spoken of; None: the one in which rules are written."""
     if recorder in ("jax", "tensorflow", "torch_xla"):
-        return XLA
+        return XLA_ON_AMD if vendor == "amd" else XLA
     if framework in (JULIA, RAPIDS):
         return framework
     if vendor == "amd" or framework == "hip":
@@ -90,9 +139,12 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
 
 
 def spoken(text: str, dialect: str | None) -> str:
-    if dialect != HIP:
+    """Return prose with the names of the vendor's parts and libraries."""
+    words = _WORDS.get(dialect)
+    if words is None:
         return text
-    return _hip_names(_WORD.sub(lambda found: _WORDS[found[0]], text))
+    named = _WORD[dialect].sub(lambda found: words[found[0]], text)
+    return _hip_names(named) if dialect == HIP else named
 
 
 def is_possible(fix: Fix, dialect: str | None) -> bool:
@@ -100,7 +152,7 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
 
     A program that XLA compiles gets no fix that is written for PyTorch or CUDA; one in Julia or RAPIDS, none in C++.
     """
-    if dialect == XLA:
+    if dialect in (XLA, XLA_ON_AMD):
         both = f"{fix.text}\n{fix.code or ''}"
         return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
     if fix.lang == JULIA:
@@ -109,13 +161,14 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
         return False
     if dialect in (JULIA, RAPIDS):
         return True
+    if dialect in _OTHER_PYTORCH and _OF_CUDA_AND_HIP.search(fix.code or ""):
+        return False
     return dialect in (None, CUDA) or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
 def in_dialect(fix: Fix, dialect: str | None, framework: str | None = None) -> Fix:
-    named = _CODE.get((dialect, fix.lang), str)
-    text = named(fix.text) if dialect in _OTHER_PYTORCH else fix.text
-    code = fix.code and _in_directives(named(fix.code), framework)
+    text = _OTHER_PYTORCH.get(dialect or "", str)(fix.text)
+    code = fix.code and _in_directives(_CODE.get((dialect, fix.lang), str)(fix.code), framework)
     return Fix(spoken(text, dialect), code, fix.lang, fix.effort)
 
 
@@ -135,7 +188,7 @@ def read_on(addresses: Sequence[str], dialect: str | None, *, with_torch: bool =
     return tuple(
         address
         for address in addresses
-        if (dialect in (None, CUDA, XLA, JULIA, RAPIDS) or "nvidia.com" not in address)
+        if (dialect in (None, CUDA, XLA, XLA_ON_AMD, JULIA, RAPIDS) or "nvidia.com" not in address)
         and (with_torch or "pytorch.org" not in address)
     )
 

@@ -54,7 +54,11 @@ KINDS = {
         "a graph replay was recorded both as a whole and node by node; the nodes were kept",
     ),
     "repeated-string": ("repair", "several strings share an id; one of them was used"),
-    "missing-string": ("loss", "a name refers to a string that the export does not hold; the event has no name"),
+    "missing-string": (
+        "loss",
+        "a name refers to a string that the export does not hold, and a collective without its name counts as compute; "
+        "the event has no name",
+    ),
     "device-lost": ("loss", "GPU work names no device that can be, and its context is of none; it was left out"),
     "unknown-process": (
         "note",

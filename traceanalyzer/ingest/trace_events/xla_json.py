@@ -5,7 +5,6 @@ Names of the host's slices and operations of TPUs mean what they mean to the rea
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import duckdb
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 from traceanalyzer.ingest.nesting import NONE, id_column
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, RECORDERS
+from traceanalyzer.ingest.xla.ingester import FRAMEWORKS, recorder_shown
 from traceanalyzer.ingest.xla.naming import CATEGORIES, category_of_name
 from traceanalyzer.ingest.xla.stats import indices
 from traceanalyzer.ingest.xla.tpu import ProgramRuns, meanings_of, time_inside
@@ -40,7 +39,6 @@ SELECT count(*), any_value(args ->> '$.kernel_details')
 FROM read_parquet($gpu_events)
 WHERE TRY_CAST(regexp_extract(args, '\bregs:(\d+)', 1) AS BIGINT) > 1024
 """
-_JAX_PROGRAM = re.compile(r"(?:jit|pjit|pmap)_")
 _TPU = "FROM xla_slices WHERE on_tpu AND lane = 'XLA Ops'"
 _TPU_OPS = f"""
 SELECT event_id, device, start_ns, dur_ns, device_offset_ps, device_duration_ps,
@@ -93,10 +91,7 @@ def _recorder_of(database: duckdb.DuckDBPyConnection, args: list[str]) -> str | 
     showing = [name for (name,) in database.execute(_SHOWING, {"args": args}).fetchall() if name]
     if not showing:  # no event at all: JAX writes this JSON beside each profile, TensorFlow none
         return "jax"
-    for recorder, pattern in RECORDERS:
-        if any(pattern.match(name) for name in showing):
-            return recorder
-    return "jax" if any(_JAX_PROGRAM.match(name) for name in showing) else None
+    return recorder_shown(showing, showing)
 
 
 def _keep(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:

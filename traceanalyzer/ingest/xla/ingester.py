@@ -40,6 +40,14 @@ RECORDERS = (
     ("tensorflow", re.compile(r"EagerExecute|FunctionRun|ExecutorState::Process")),
 )
 FRAMEWORKS = {"torch_xla": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
+# Frameworks whose own profiler is that of XLA.
+RECORDED_BY_ITSELF = ("jax", "tensorflow")
+# How a framework names its compiled programs and what they come from: all that a profile without host events shows.
+PROGRAMS = (
+    ("torch_xla", re.compile(r"(?:\w+\.)?SyncTensorsGraph\.")),
+    ("jax", re.compile(r"(?:jit|pjit|pmap)(?:_|\()")),
+    ("tensorflow", re.compile(r"cluster_\d|a_inference_|__inference_")),
+)
 
 
 class XlaTrace:
@@ -103,6 +111,7 @@ class XlaTrace:
         sink.finish("gpu_ops")
         self._check_devices(device)
         recorder = _recorder(planes, host.line_names, about)
+        framework = FRAMEWORKS.get(recorder or "") or self._framework(device.facts.vendor)
         times = [time for time in (host.facts.first_ns, device.facts.first_ns) if time is not None]
         ends = [time for time in (host.facts.last_ns, device.facts.last_ns) if time is not None]
         hostnames = self._space.hostnames
@@ -110,8 +119,8 @@ class XlaTrace:
             "trace": self._path.name,
             "path": str(self._path),
             "format": "xplane",
-            "recorder": recorder,
-            "framework": FRAMEWORKS.get(recorder or "") or self._framework(device.facts.vendor),
+            "recorder": recorder or (framework if framework in RECORDED_BY_ITSELF else None),
+            "framework": framework,
             "producer": _producer(about),
             "vendor": device.facts.vendor,
             "host": hostnames[0].strip().partition(":")[0] or None if hostnames else None,
@@ -222,14 +231,25 @@ def _start_of(task: dict[str, Value]) -> int | None:
     return start if isinstance(start, int) and 0 < start < 4 * 10**18 else None
 
 
+def recorder_shown(names: Collection[str], programs: Collection[str]) -> str | None:
+    """Return the framework that recorded a profile, by names of the host's events, else by those of programs."""
+    for known, shown in ((RECORDERS, names), (PROGRAMS, programs)):
+        for recorder, pattern in known:
+            if any(pattern.match(name) for name in shown):
+                return recorder
+    return None
+
+
 def _recorder(planes: list[Plane], line_names: Collection[str], about: dict[str, Value]) -> str | None:
-    names = set(line_names)
+    names, programs = set(line_names), set[str]()
     for plane in planes:
         if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
             names.update(plane.event_names)
+        else:
+            programs.update(plane.event_names, plane.stat_names)
     if "jax_version" in about and not any(RECORDERS[0][1].match(name) for name in names):
         return "jax"
-    return next((found for found, pattern in RECORDERS if any(pattern.match(name) for name in names)), None)
+    return recorder_shown(names, programs)
 
 
 def _producer(about: dict[str, Value]) -> str | None:

@@ -41,8 +41,8 @@ texts AS (
         coalesce(known.agent, if(contains(name, 'TO_DEVICE'), known.dst_agent, known.src_agent)) AS agent,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
         coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
-        sdk_sides(known.grid_size) AS sdk_items,
-        sdk_sides(known.workgroup_size) AS sdk_block,
+        sdk_size(known.grid_size) AS sdk_items,
+        sdk_size(known.workgroup_size) AS sdk_block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
         coalesce(known.device, known."dev-id", known."gpu-id") AS device_alone,
         coalesce(device_alone, agent) AS device_text,

@@ -121,6 +121,9 @@ CREATE OR REPLACE MACRO sdk_sides(text) AS
         WHEN len(regexp_extract_all(text, '\d+')) = 3
         THEN list_transform(regexp_extract_all(text, '\d+'), lambda digits: TRY_CAST(digits AS BIGINT))
     END;
+-- Its Perfetto trace has only their product. Rules ask for products, so all of it stands in the first side.
+CREATE OR REPLACE MACRO sdk_size(text) AS
+    coalesce(sdk_sides(text), CASE WHEN TRY_CAST(text AS BIGINT) >= 0 THEN [TRY_CAST(text AS BIGINT), 1, 1] END);
 CREATE OR REPLACE MACRO sdk_groups(items, block) AS
     CASE
         WHEN least(block[1], block[2], block[3]) > 0
