@@ -86,6 +86,26 @@ def test_absurd_numbers_of_the_job_are_unknown(table: str, column: str, keys: st
         assert {tables["traces"][0]["rank"], tables["traces"][0]["world_size"]} & {3, 8}
 
 
+@pytest.mark.parametrize(
+    ("rank", "world_size", "kept", "defects"),
+    [
+        (-1, -1, (None, None), {}),
+        ('"-1"', 0, (None, None), {}),
+        (-1, 8, (None, 8), {}),
+        (0, 1, (0, 1), {}),
+        (7, 2, (7, None), {"bad-number": 1}),
+        (8, '"8"', (8, None), {"bad-number": 1}),
+        (7, "null", (7, None), {}),
+    ],
+)
+def test_a_rank_that_is_none_or_none_of_its_world_is_not_believed(
+    rank: object, world_size: object, kept: tuple[int | None, int | None], defects: dict[str, int]
+) -> None:
+    tables = read(keys_before(f'"distributedInfo": {{"rank": {rank}, "world_size": {world_size}}}'))
+    assert (tables["traces"][0]["rank"], tables["traces"][0]["world_size"]) == kept
+    assert tables.defects == defects
+
+
 def test_a_deeply_nested_key_costs_only_itself() -> None:
     tables = read(keys_before(f'"first": 1, "deep": {NESTED}'))
     assert tables.names() == ["before", "after"]

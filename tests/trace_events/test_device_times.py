@@ -450,6 +450,20 @@ def test_records_that_a_file_holds_twice_count_once(is_whole: bool) -> None:
         assert found[table] == once[table]
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_calls_that_a_file_holds_several_times_count_once_where_its_work_is_there_once(times: int) -> None:
+    calls = [row for row in recording() if row["cat"] != "kernel"]
+    once, found = tables(recording()), tables([*recording(), *calls * (times - 1)])
+    assert found.defects == {"repeated-record": len(calls) * (times - 1)}
+    for table in ("gpu_ops", "host_slices"):
+        assert found[table] == once[table]
+
+
+def test_calls_of_two_interfaces_with_one_id_and_time_are_no_record_twice() -> None:
+    driver = [{**row, "cat": "cuda_driver", "name": "cuLaunchKernel"} for row in recording() if row["cat"] != "kernel"]
+    assert tables([*recording(), *driver]).defects == {}
+
+
 def test_python_frames_with_numbers_of_their_own_are_no_record_twice() -> None:
     """In times that are rounded to microseconds, a short function that is called twice looks alike."""
     frame = {

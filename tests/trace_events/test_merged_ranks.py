@@ -103,6 +103,21 @@ def test_labels_behind_the_numbers_of_processes_name_ranks(behind: str) -> None:
     assert found(processes) == ([0, 1], {(p.pid, p.first_id): p.first_id // 100 for p in processes})
 
 
+@pytest.mark.parametrize("behind", ["{}_{}", "{}/{}", "{}.{}"])
+@pytest.mark.parametrize("pids", [(3241, 3241), (3241, 3242), (7, 7)])
+def test_of_two_numbers_the_rank_is_the_one_whose_processes_are_host_and_device(
+    behind: str, pids: tuple[int, int]
+) -> None:
+    processes = [host(behind.format(pids[0], 0), 0), device(behind.format(0, 0), 50)]
+    processes += [host(behind.format(pids[1], 1), 100), device(behind.format(0, 1), 150)]
+    assert found(processes) == ([0, 1], {(p.pid, p.first_id): p.first_id // 100 for p in processes})
+
+
+def test_of_two_numbers_of_processes_without_devices_the_rank_is_the_lower_one() -> None:
+    processes = [host("3241_0", 0), host("3242_1", 100)]
+    assert found(processes) == ([0, 1], {("3241_0", 0): 0, ("3242_1", 100): 1})
+
+
 def test_names_of_processes_name_ranks() -> None:
     processes = [
         device("2", 0, "RANK 0 - GPU"),
@@ -158,6 +173,14 @@ def test_files_written_one_after_the_other_are_ranks_by_their_place(pids: tuple[
     assert spans[pids[1], 1][0] == 100
 
 
+def test_files_written_from_the_last_rank_to_the_first_are_ranks_by_their_devices() -> None:
+    processes = [host("3241", 0), device("1", 50), host("3242", 100), device("0", 150)]
+    assert found(processes, {"1": 1, "0": 0}, first_rank=1) == (
+        [1, 0],
+        {("3241", 0): 1, ("1", 50): 1, ("3242", 100): 0, ("0", 150): 0},
+    )
+
+
 @pytest.mark.parametrize(
     ("launches", "is_known"),
     [
@@ -174,10 +197,42 @@ def test_ids_of_their_own_tell_whose_work_is_whose(launches: Mapping[Pid, Mappin
         with pytest.raises(SeveralRanksError):
             found(processes, {"0": 0, "1": 1}, launches=launches)
         return
-    owner = {pid: next(iter(hosts)) for pid, hosts in launches.items()}
-    ranks = {"3241": 0, "3242": 1}
-    ranks_of = {(p.pid, p.first_id): ranks[str(owner.get(p.pid, p.pid))] for p in processes}
-    assert found(processes, {"0": 0, "1": 1}, launches=launches) == ([0, 1], ranks_of)
+    ranks = {hosts: int(pid or 0) for pid, owners in launches.items() for hosts in owners}
+    ranks_of = {(p.pid, p.first_id): ranks.get(p.pid, int(p.pid or 0)) for p in processes}
+    assert found(processes, {"0": 0, "1": 1}, launches=launches) == ([ranks["3241"], ranks["3242"]], ranks_of)
+
+
+@pytest.mark.parametrize(
+    ("devices", "first_rank", "ranks"),
+    [
+        ([2, 0, 1], None, [2, 0, 1]),  # sorted by time: which rank comes first says nothing
+        ([2, 0, 1], 0, [2, 0, 1]),
+        ([1, 0, 2], 5, [5, 4, 6]),  # the header is that of the file which came first
+        ([0, 0, 0], 4, [4, 5, 6]),  # each rank sees its device as the first
+        ([0, 1, 0], 4, [4, 5, 6]),
+    ],
+)
+def test_ranks_of_a_host_are_in_the_order_of_their_devices(
+    devices: list[int], first_rank: int | None, ranks: list[int]
+) -> None:
+    processes = [host(f"{324 + at}", 100 * at) for at in range(3)]
+    processes += [device(f"GPU {at}", 100 * at + 50) for at in range(3)]
+    numbers: dict[Pid, int] = {f"GPU {at}": number for at, number in enumerate(devices)}
+    launches: dict[Pid, dict[Pid, int]] = {f"GPU {at}": {f"{324 + at}": 5} for at in range(3)}
+    result = found(processes, numbers, first_rank, launches)
+    assert result is not None
+    assert result[0] == ranks
+
+
+@pytest.mark.parametrize(("first_rank", "ranks"), [(0, [1, 0]), (None, [None, None])])
+def test_processes_that_show_calls_and_work_are_ranks_where_the_header_is_that_of_a_rank(
+    first_rank: int | None, ranks: list[int | None]
+) -> None:
+    processes = [Process(f"Rank-{name}", at, 5, 5, 5, (at, 99), ()) for at, name in enumerate("ab")]
+    launches: dict[Pid, dict[Pid, int]] = {process.pid: {process.pid: 5} for process in processes}
+    result = found(processes, {"Rank-a": 1, "Rank-b": 0}, first_rank, launches)
+    assert result is not None
+    assert result[0] == ranks
 
 
 def test_processes_without_work_on_a_device_may_be_those_of_one_program() -> None:
@@ -197,6 +252,8 @@ def test_processes_whose_work_lies_in_between_stay_open() -> None:
         [host("[TP01] 3241", 0), device("[TP01] 0", 50)],
         [host("3241", 0), Process("3300", 20, 0, 9, 0, (20, 30), ()), device("0", 50)],
         [host("1704067200", 0), device("0", 50)],
+        [host("3241.0", 0), device("0.0", 50)],
+        [host("python (3241)", 0), device("GPU (0)", 50), device("GPU (1)", 60)],
         [marks("rank 0", 0), marks("rank 1", 10), host("3241", 20), device("0", 50)],
         [device("0", 0), device("7", 50)],
         [],

@@ -45,11 +45,10 @@ from traceanalyzer.ingest.trace_events.facts import (
     recast,
 )
 from traceanalyzer.ingest.trace_events.frames import (
-    BEGIN_END_PART,
     ROUNDING_NS,
     FrameEnds,
+    close_begins,
     end_open_slices,
-    match_begins,
     say_that_open,
 )
 from traceanalyzer.ingest.trace_events.host_order import BATCH_ROWS, nested_rows, regular_batches, sorted_slices
@@ -237,10 +236,9 @@ class Assembler:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
         if not self._has("begin_end"):
             return
-        slices, self._open_ids = match_begins(self._rows("begin_end"), self._losses)
-        self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
-        self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / BEGIN_END_PART))
-        self._database.unregister("begin_end_slices")
+        found = self._rows("begin_end")
+        self._open_ids, has_work = close_begins(self._database, self._stage, found, self._files("other"), self._losses)
+        self._kinds |= {"gpu"} if has_work else set()
 
     def _end_open_events(self) -> None:
         """End events that never ended where the recording ends, and have their arguments say so."""
@@ -387,11 +385,6 @@ class Assembler:
         return dict(zip(("syncs", "memory", "accelerator"), counts, strict=True))
 
 
-_TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = "event_id start_ns dur_ns correlation external_id sequence forward_thread frame_id caller_id lost_values"
-_BEGIN_END_SCHEMA = pa.schema(
-    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS.split()]
-)
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 
 

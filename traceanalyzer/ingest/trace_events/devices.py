@@ -66,8 +66,11 @@ _RECORD = {
 }
 _ANY_REPEATED = """
 SELECT count(*) FILTER (has_id) > count(DISTINCT record) FILTER (has_id)
+    OR coalesce(bool_or(is_call_repeated), FALSE)
     OR count(*) FILTER (NOT has_id) > 1.1 * count(DISTINCT record) FILTER (NOT has_id)
-FROM (SELECT hash(lane, start_ns, end_ns, name, correlation) AS record, coalesce(correlation > 0, FALSE) AS has_id
+FROM (SELECT
+        hash(lane, start_ns, end_ns, name, correlation) AS record, coalesce(correlation > 0, FALSE) AS has_id,
+        is_call_repeated
     FROM device_work WHERE end_ns > start_ns + 1000)
 """
 # Work without a stream may look so; a thread makes no call twice at one time.

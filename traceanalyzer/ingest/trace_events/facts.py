@@ -148,6 +148,8 @@ _Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 # time and the latest time of an event fits into 64 bits.
 _TRACE_NUMBERS = {"baseTimeNanoseconds": 4 * 10**18}
 _JOB_NUMBERS = dict.fromkeys(("rank", "world_size"), 2**31 - 1)
+# torch.distributed says -1 of both where a process is in no group.
+_LEAST = {"rank": 0, "world_size": 1}
 _DEVICE_NUMBERS = {
     "totalGlobalMem": 2**63 - 1,
     **dict.fromkeys(("id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
@@ -207,6 +209,9 @@ def drop_unusable_values(metadata: dict[str, Any], losses: Losses) -> None:
     job = _held(metadata, "distributedInfo", dict, losses)
     if job is not None:
         _drop(job, _JOB_NUMBERS, ("backend",), losses)
+        numbers = {key: whole_number(job.get(key)) for key in _LEAST}
+        job |= {key: None for key, number in numbers.items() if number is not None and number < _LEAST[key]}
+        _keep(job, "world_size", (numbers["rank"] or 0) < (numbers["world_size"] or 0), losses)
         groups = _held(job, "pg_config", list, losses)
         _count_others(groups, "pg_config", losses)
         for group in groups or ():

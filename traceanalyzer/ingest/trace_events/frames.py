@@ -21,12 +21,12 @@ from msgspec import Struct
 
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, sql, type_gpu_work
 from traceanalyzer.ingest.trace_events.losses import Losses
 
-# Calls and Python frames need arguments that only whole events have.
-_OF_RANGES = ("annotation", "cpu_op")
 # The part of a trace that holds the slices of begin and end events.
 BEGIN_END_PART = "host-begin-end.parquet"
+_CLOSED_FIELDS = ("event_id", "end_id", "dur_ns")
 
 Row = tuple[Any, ...]
 
@@ -61,17 +61,41 @@ class OpenBegins:
         return list(self._rows.values())
 
 
-def match_begins(rows: list[Row], losses: Losses) -> tuple[list[dict[str, object]], list[int]]:
-    """Return begin and end events as slices, and the ids of those that never end, which end with their thread.
+def close_begins(
+    database: duckdb.DuckDBPyConnection, stage: Path, rows: list[Row], others: list[str], losses: Losses
+) -> tuple[list[int], bool]:
+    """Write begin and end events as parts of slices and of GPU work.
 
-    An end closes the innermost open slice of its name and category.
+    Returns the ids of those that never end, which end with their thread, and whether there is GPU work among them.
     """
-    slices: list[dict[str, object]] = []
+    closed, open_ids = match_begins(rows, losses)
+    columns = zip(_CLOSED_FIELDS, zip(*closed, strict=True) if closed else ((), (), ()), strict=True)
+    database.register("closed_begins", pa.table({name: pa.array(values, pa.int64()) for name, values in columns}))
+    database.execute(sql("closed_begins"), {"other": others})
+    database.unregister("closed_begins")
+    work = stage / "gpu_events-begin-end.parquet"
+    for part, path in (("host", stage / BEGIN_END_PART), ("gpu_events", work)):
+        query = sql(part).rstrip().removesuffix(";")
+        database.execute(f"COPY ({query}) TO $path ({PART_OPTIONS})", {"base": 0, "path": str(path)})
+    has_work = database.execute("SELECT count(*) FILTER (WHERE class = 'gpu') > 0 FROM chunk").fetchall()[0][0]
+    database.execute("DROP TABLE chunk")
+    if has_work:
+        type_gpu_work(database, [str(work)], stage / "gpu-begin-end.parquet")
+    work.unlink()
+    return open_ids, has_work
+
+
+def match_begins(rows: list[Row], losses: Losses) -> tuple[list[tuple[int, int | None, int]], list[int]]:
+    """Return each begin event with its end and its duration, and the ids of those that never end.
+
+    An end closes the innermost open slice of its name and category. Without an end, they last as their thread.
+    """
+    closed: list[tuple[int, int | None, int]] = []
     open_ids: list[int] = []
     open_by_thread: dict[tuple[str, str], OpenBegins] = defaultdict(OpenBegins)
     last_ns: dict[tuple[str, str], int] = {}
     for row in rows:
-        _, phase, raw_category, name, pid, tid, start_ns, _ = row
+        event_id, phase, raw_category, name, pid, tid, start_ns = row
         begins = open_by_thread[pid, tid]
         last_ns[pid, tid] = start_ns
         if phase == "B":
@@ -79,27 +103,13 @@ def match_begins(rows: list[Row], losses: Losses) -> tuple[list[dict[str, object
         elif (begin := begins.take(name, raw_category)) is None:
             losses.add("unmatched-end", None, name)
         else:
-            slices.append(_slice(begin, start_ns))
+            closed.append((begin[0], event_id, start_ns - begin[6]))
     for thread, begins in open_by_thread.items():
-        for row in begins.left():
-            losses.add("unfinished-begin", None, row[3])
-            slices.append(_slice(row, last_ns[thread]))
-            open_ids.append(row[0])
-    return slices, open_ids
-
-
-def _slice(begin: Row, end_ns: int) -> dict[str, object]:
-    event_id, _, raw_category, name, pid, tid, start_ns, category = begin
-    return {
-        "event_id": event_id,
-        "pid": pid,
-        "tid": tid,
-        "category": category if category in _OF_RANGES else "other",
-        "raw_category": raw_category,
-        "name": name,
-        "start_ns": start_ns,
-        "dur_ns": end_ns - start_ns,
-    }
+        for event_id, _, _, name, _, _, start_ns in begins.left():
+            losses.add("unfinished-begin", None, name)
+            closed.append((event_id, None, last_ns[thread] - start_ns))
+            open_ids.append(event_id)
+    return closed, open_ids
 
 
 def end_open_slices(database: duckdb.DuckDBPyConnection, stage: Path, open_ids: list[int], last_ns: int) -> None:

@@ -52,7 +52,10 @@ KINDS = {
         "loss", "the time lies minutes to years outside the recording, where hardly anything else does; it is damaged"
     ),
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
-    "unfinished-begin": Kind("repair", "an event begins and has no end; it is open until the recording ends"),
+    "unfinished-begin": Kind(
+        "repair",
+        "an event begins and has no end; it is open until the recording ends, or of unknown length if it is GPU work",
+    ),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
     "bad-arguments": Kind(
         "loss", "the `args` of an event are no object and were not read; its name and times are kept"

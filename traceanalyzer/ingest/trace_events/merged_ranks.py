@@ -9,18 +9,9 @@ from itertools import pairwise
 from msgspec import Struct
 
 from traceanalyzer.ingest.device_check import FEW_SHARE
+from traceanalyzer.ingest.trace_events.rank_labels import labels_of, numbered
 
-# Words that stand before the number of a rank, in labels of processes and in their names.
-_DIMENSION = re.compile(r"(?i)(?<![a-z])(rank|tp|dp|pp|ep|cp|sp|r)(?:[ _:#=-]*rank)?[ _:#=-]*(\d{1,9})(?!\d)")
 _NAMED_RANK = re.compile(r"(?i)(?<![a-z])(?<!local[ _-])rank[ _:#=-]*(\d{1,9})(?!\d)")
-# A label before or behind the number of a process: [TP00-PP01] 3241, rank 0: 3241, 3241 (rank 0), 0/3241.
-_LABELS = (
-    re.compile(r"^\s*(?P<label>\[[^\]]*\]|\([^)]*\)|<[^>]*>)[ :/_-]*(?P<own>.*)$"),
-    re.compile(r"(?i)^\s*(?P<label>(?:[ _/.-]*(?:rank|tp|dp|pp|ep|cp|sp|r)[ _:#=-]*\d+)+)(?:[ :/_.-]+(?P<own>.*))?$"),
-    re.compile(r"^(?P<own>.*?)[ :/_-]*(?P<label>\[[^\]]*\]|\([^)]*\))$"),
-    re.compile(r"(?i)^(?P<own>\d+|\w*?)[ :/_@.-]+(?P<label>(?:[ _/.-]*(?:rank|tp|dp|pp|ep|cp|sp|r)[ _:#=-]*\d+)+)$"),
-    re.compile(r"^(?P<label>\d+)[:/_.-](?P<own>\d+)$"),
-)
 _WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
 # No operating system numbers its processes so high, and no tool that shifts them for each rank shifts them by less.
 _LEAST_SHIFT = 10_000
@@ -120,10 +111,10 @@ def find_ranks(
             return None  # a program of several processes
         counts = launches(False)
         found = (
-            _by_ids(processes, hosts, counts, first_rank)
+            _by_ids(processes, hosts, counts, device_of, first_rank)
             or _by_place(processes, hosts, device_of, first_rank)
-            or _by_own_calls(processes, hosts, counts)
-            or _by_order(processes, hosts, launches(True), first_rank)
+            or _by_own_calls(processes, hosts, counts, device_of, first_rank)
+            or _by_order(processes, hosts, launches(True), device_of, first_rank)
         )
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
@@ -132,25 +123,29 @@ def find_ranks(
 
 def _by_label(processes: Sequence[Process]) -> Merged | None:
     """Sort processes by the label that the text of their number has, as the merger of SGLang writes it."""
-    working = [process for process in processes if process.works]
-    for pattern in _LABELS:
-        labels: dict[str, tuple[tuple[str, int], ...]] = {}
-        own: dict[str | None, tuple[str, str]] = {}
-        for process in processes:
-            match = pattern.match(process.pid or "")
-            parts = _dimensions(match["label"]) if match else ()
-            if match and parts:
-                labels[match["label"].strip()] = parts
-                own[process.pid] = match["label"].strip(), (match["own"] or "").strip()
-        used = {own[process.pid][0] for process in working if process.pid in own}
-        if len(used) < 2 or any(process.pid not in own for process in working):
+    for labels in labels_of([process.pid or "" for process in processes]):
+        label_of = {process.pid: label for process, label in zip(processes, labels, strict=True) if label is not None}
+        working = [process for process in processes if process.works]
+        parts: dict[str, set[str]] = {}
+        for process in working:
+            if process.pid in label_of:
+                own_parts = ["host"] * process.is_host + ["device"] * (process.gpu_count > 0)
+                parts.setdefault(label_of[process.pid].text, set()).update(own_parts)
+        if len(parts) < 2 or any(process.pid not in label_of for process in working):
             continue
-        names = [label for label in labels if label in used]
-        ranks = _numbered([labels[name] for name in names])
+        used = {label.text: label for label in label_of.values() if label.text in parts}
+        # A number without a word may be any, as in 3241.0 and 3241_0: of ranks, each has the same parts.
+        if not all(label.has_words for label in used.values()) and len(set(map(frozenset, parts.values()))) > 1:
+            continue
+        names = list(used)
+        ranks = numbered([used[name].parts for name in names], _MOST_RANK)
         if ranks is None:
             continue
-        group_of = {name: group for group, name in enumerate(names)}
-        known = {pid: RankPart(pid, text, group_of[label]) for pid, (label, text) in own.items() if label in group_of}
+        known = {
+            pid: RankPart(pid, label.own, names.index(label.text))
+            for pid, label in label_of.items()
+            if label.text in used
+        }
         shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
         return _merged(processes, known, ranks, f"their processes are labelled {shown}")
     return None
@@ -212,7 +207,7 @@ def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | 
 
 
 def _by_ids(
-    processes: Sequence[Process], hosts: Sequence[Process], launches: Launches, first_rank: int | None
+    processes: Sequence[Process], hosts: Sequence[Process], launches: Launches, devices: Devices, first_rank: int | None
 ) -> Merged | None:
     """Sort the processes of devices by who launched their work, where the ranks have ids of their own."""
     group_of = {host.pid: group for group, host in enumerate(hosts)}
@@ -231,19 +226,38 @@ def _by_ids(
         reached.add(group_of[most])
     if len(reached) < len(hosts):
         return None
-    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
+    ranks = _by_device(_of_groups(known, devices), len(hosts), first_rank)
     return _merged(processes, known, ranks, "each device runs the work of one process")
 
 
+def _of_groups(known: Mapping[str | None, RankPart], devices: Devices) -> list[tuple[int, int | None]]:
+    return [(known[pid].group, device.device) for pid, device in devices.items()]
+
+
+def _by_device(devices: Sequence[tuple[int, int | None]], count: int, first_rank: int | None) -> Sequence[int]:
+    """Return the ranks of groups that lie in the file in any order: those of a host have its devices in their order.
+
+    `devices` are the group and the number of each. The first group is `first_rank`, unless a device before its own says
+    that the header is another one's. Where ranks share a device, or use several, they are numbered by their place.
+    """
+    device_of = {group: number for group, number in devices if number is not None}
+    numbers = sorted(set(device_of.values()))
+    if not len(devices) == len(device_of) == len(numbers) == count:
+        return range(first_rank or 0, (first_rank or 0) + count)
+    order = [numbers.index(device_of[group]) for group in range(count)]
+    first = 0 if first_rank is None else first_rank - order[0]
+    return [max(first, 0) + place for place in order]
+
+
 def _by_order(
-    processes: Sequence[Process], hosts: Sequence[Process], later: Launches, first_rank: int | None
+    processes: Sequence[Process], hosts: Sequence[Process], later: Launches, devices: Devices, first_rank: int | None
 ) -> Merged | None:
     """Sort the processes of devices by who can have launched their work, where the ranks number launches alike.
 
     Work starts after its launch. A process that alone can have launched a device's work did, and no other device's.
     """
-    devices = [process for process in processes if process.gpu_count]
-    if len(devices) != len(hosts) or any(device.pid in {host.pid for host in hosts} for device in devices):
+    working = [process for process in processes if process.gpu_count]
+    if len(working) != len(hosts) or any(device.pid in {host.pid for host in hosts} for device in working):
         return None
     able = {
         device.pid: {
@@ -251,15 +265,15 @@ def _by_order(
             for host in hosts
             if later.get(device.pid, {}).get(host.pid, 0) >= _LEAST_POSSIBLE_SHARE * device.gpu_count
         }
-        for device in devices
+        for device in working
     }
     owners: dict[str | None, dict[str | None, int]] = {}
-    while sure := [device for device in devices if len(able.get(device.pid, ())) == 1]:
+    while sure := [device for device in working if len(able.get(device.pid, ())) == 1]:
         (owner,) = able.pop(sure[0].pid)
         owners[sure[0].pid] = {owner: sure[0].gpu_count}
         for others in able.values():
             others.discard(owner)
-    return None if able else _by_ids(processes, hosts, owners, first_rank)
+    return None if able else _by_ids(processes, hosts, owners, devices, first_rank)
 
 
 def _by_place(
@@ -288,20 +302,35 @@ def _by_place(
         for process in processes
         for group, (begin, end) in enumerate(bounds)
     )
-    ranks = tuple((first_rank or 0) + group for group in range(len(bounds)))
+    of_groups = [
+        (group, device.device)
+        for device in devices.values()
+        for group, (begin, end) in enumerate(bounds)
+        if begin <= device.first_id and device.last_id <= end
+    ]
+    ranks = tuple(_by_device(of_groups, len(bounds), first_rank))
     pids = ", ".join(str(host.pid) for host in ordered[:4]) + (" …" if len(ordered) > 4 else "")
     reason = f"the events of processes {pids} lie one after the other"
     return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
 
 
-def _by_own_calls(processes: Sequence[Process], hosts: Sequence[Process], launches: Launches) -> Merged | None:
-    """Sort events by their process, where each process shows its own calls and the work that they launched."""
+def _by_own_calls(
+    processes: Sequence[Process], hosts: Sequence[Process], launches: Launches, devices: Devices, first_rank: int | None
+) -> Merged | None:
+    """Sort events by their process, where each process shows its own calls and the work that they launched.
+
+    They are ranks where the header is that of a rank.
+    """
     own = {host.pid for host in hosts}
     for process in processes:
         launched = launches.get(process.pid, {}).get(process.pid, 0)
         if process.gpu_count and (process.pid not in own or launched < _LEAST_OWN_SHARE * process.gpu_count):
             return None
-    return processes_apart({host.pid: host.pid for host in hosts}, processes)
+    if first_rank is None or any(host.gpu_count == 0 for host in hosts):
+        return processes_apart({host.pid: host.pid for host in hosts}, processes)
+    known = {host.pid: RankPart(host.pid, host.pid, group) for group, host in enumerate(hosts)}
+    ranks = _by_device(_of_groups(known, devices), len(hosts), first_rank)
+    return _merged(processes, known, ranks, "each process shows its calls and their work")
 
 
 def processes_apart(owners: Mapping[str | None, str | None], processes: Sequence[Process]) -> Merged | None:
@@ -357,40 +386,6 @@ def _first_places(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int
     begins = [0, *(place for _, place in ordered[1:])]
     ends = [*(begin - 1 for begin in begins[1:]), 2**62]
     return {group: bounds for (group, _), bounds in zip(ordered, zip(begins, ends, strict=True), strict=True)}
-
-
-def _dimensions(label: str) -> tuple[tuple[str, int], ...]:
-    """Return what a label says of a rank: (("tp", 0), ("pp", 1)), or its only number."""
-    found = tuple((match[1].lower(), int(match[2])) for match in _DIMENSION.finditer(label))
-    if found:
-        return found
-    numbers = re.findall(r"\d{1,9}", label)
-    return (("rank", int(numbers[0])),) if len(numbers) == 1 else ()
-
-
-def _numbered(labels: Sequence[tuple[tuple[str, int], ...]]) -> list[int] | None:
-    """Return the ranks that labels mean: a number that says so, else the place in the grid of the dimensions."""
-    sides = [dict(label) for label in labels]
-    if len({frozenset(side.items()) for side in sides}) < len(sides):
-        return None
-    for word in ("rank", "r"):
-        named = [side.get(word) for side in sides]
-        if None not in named and len(set(named)) == len(named):
-            return [number for number in named if number is not None]
-    varying = [word for word in ("dp", "pp", "cp", "sp", "tp", "ep") if len({side.get(word) for side in sides}) > 1]
-    # Dimensions that follow from others, such as experts on the ranks of tensor parallelism, say nothing more.
-    telling = varying
-    for word in ("ep", "sp", "cp", "dp"):
-        fewer = [other for other in telling if other != word]
-        if fewer and len({tuple(side.get(other) for other in fewer) for side in sides}) == len(sides):
-            telling = fewer
-    ranks = []
-    for side in sides:
-        rank = 0
-        for word in telling:
-            rank = rank * (max(other.get(word, 0) for other in sides) + 1) + side.get(word, 0)
-        ranks.append(rank)
-    return ranks if len(set(ranks)) == len(ranks) and max(ranks) <= _MOST_RANK else None
 
 
 def _number(pid: str | None) -> int | None:

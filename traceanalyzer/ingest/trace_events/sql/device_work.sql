@@ -13,7 +13,9 @@ calls AS (
         correlation, min(start_ns) AS start_ns,
         min_by(name, start_ns) AS name,
         min_by(start_ns + dur_ns, start_ns) AS end_ns,
-        min_by(event_id, start_ns) AS call_id
+        min_by(event_id, start_ns) AS call_id,
+        -- A thread makes no call twice at one time.
+        count(*) > 1 AND min(start_ns) = max(start_ns) AND min(hash(tid, name)) = max(hash(tid, name)) AS is_repeated
     FROM read_parquet($host)
     SEMI JOIN launched USING (correlation)
     WHERE category IN ('runtime', 'driver') AND NOT (start_ns = 0 AND $drop_zero)
@@ -36,7 +38,8 @@ SELECT
     AND calls_to(calls.name, 'copy') -- calls of other libraries put copies into a queue
     AND NOT contains(calls.name, 'Async') AS is_read_back,
     gpu.correlation,
-    calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns, calls.call_id, calls.name AS call_name
+    calls.start_ns AS call_start_ns, calls.end_ns AS call_end_ns, calls.call_id, calls.name AS call_name,
+    coalesce(calls.is_repeated, FALSE) AS is_call_repeated
 FROM read_parquet($gpu) AS gpu
 LEFT JOIN calls ON calls.correlation = gpu.correlation
 WHERE stream IS NOT NULL AND NOT (gpu.start_ns = 0 AND $drop_zero);

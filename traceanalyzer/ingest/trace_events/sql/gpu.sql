@@ -104,7 +104,7 @@ typed AS (
         launchable(written_grid) AS grid,
         launchable(written_block) AS block,
         known_id(recorded_correlation) AS correlation,
-        nullif(recorded_graph_id, 0) AS graph_id,
+        known_id(recorded_graph_id) AS graph_id,
         memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
         -- No device has more: XLA's profiler of ROCm never set them.
         CASE
@@ -179,7 +179,7 @@ SELECT
         + is_lost(known."memory kind", nullif(is_memory_word(known."memory kind"), FALSE))
         + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
-        + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)
+        + is_id_lost(graph_text, recorded_graph_id) + is_id_lost(graph_node_text, recorded_graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))
         + is_lost(bytes_text, size_bytes) + is_lost(registers_text, TRY_CAST(registers_text AS BIGINT))
         + is_lost(known."shared memory", shared_memory_bytes) + is_lost(known."blocks per SM", blocks_per_sm)
