@@ -35,6 +35,8 @@ FROM (
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|fwd_kvcache|\bpa_fwd|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 31, 'FlashAttn(Fwd|Bwd)|flash_attn_|merge_attn_states|^micro_sdpa', 'attention', 'void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>'),
     ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?(\.kd)?$', 'attention', '_fwd_grouped_kernel_stage1'),
+    -- SageAttention, whose keys and queries are quantized first.
+    ('class', 34, '^_?sage_(fwd|bwd|quant)|^(?:void )?qk_int\d*_sv_\w*attn', 'attention', 'sage_fwd'),
     -- Ascend's operators and TensorFlow's.
     ('class', 33, '(Flash|Infer|Incre)Attention(Score|V[0-9])?', 'attention', 'aclnnFlashAttentionScore_FlashAttentionScore_FlashAttentionScore'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
