@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from report_diagnoses import healthy, sick, trace
+from text_tables import connect
 
 from traceanalyzer.diagnosis import Diagnosis, flops
 from traceanalyzer.diagnosis.flops import FlopsUse
@@ -53,7 +54,7 @@ def test_a_program_without_a_framework_is_not_asked_for_shapes_of_operators() ->
 def test_shapes_are_asked_for_where_a_profiler_records_them(framework: str, recorder: str | None) -> None:
     assert "MFU and HFU unknown" in text_of(of_torch(sick(), UNKNOWN))
     traces = (replace(trace(), framework=framework, recorder=recorder),)
-    for reason in ("no products", "no operators"):
+    for reason in ("no products", "no operators", "shapes left out"):
         unknown = replace(UNKNOWN, reason=reason)
         assert "MFU" not in text_of(replace(sick(), traces=traces, flops=(unknown,)))
     assert "MFU 25.0" in text_of(replace(sick(), traces=traces, flops=(KNOWN,)))
@@ -71,6 +72,28 @@ def test_of_several_devices_all_are_said_together_and_each_on_request() -> None:
     short, long = (text_of(of_torch(sick(), *uses), verbose=verbose) for verbose in (False, True))
     assert "all 2 devices: MFU 25.0 to 30.0 %" in short and "MFU 10.0 %" not in short
     assert "rank 1, device 0 MFU 10.0 %" in long and "HFU counts what is computed again" in long
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes", "reason"),
+    [
+        ("aten::mm", None, "shapes left out"),
+        (None, None, "no operators"),
+        ("aten::relu", "[[8,8]]", "no products"),
+    ],
+)
+def test_shapes_are_asked_for_where_operators_have_none(operator: str | None, shapes: str | None, reason: str) -> None:
+    called = {"slice_id": 1, "category": "cpu_op", "name": operator, "start_ns": 0, "dur_ns": 9, "input_shapes": shapes}
+    con = connect(
+        "FROM flops_utilisation",
+        traces=[{"recorder": "kineto"}],
+        host_slices=[called] if operator else [],
+        gpu_ops=[{"op_id": 3, "kind": "kernel", "name": "k", "start_ns": 0, "dur_ns": 9, "cpu_op_id": 1}],
+        windows=[{"device": 0, "start_ns": 0, "end_ns": 9, "window_ns": 9}],
+    )
+    (use,) = flops.flops_uses_in(con, 2, lambda *_: None)
+    assert use.reason == reason
+    assert ("record_shapes=True" in use.words) == (reason == "shapes left out")
 
 
 @pytest.mark.check

@@ -65,6 +65,15 @@ def test_prose_names_the_parts_of_the_device(said: str, of_amd: str) -> None:
     assert spoken(said, None) == said
 
 
+def test_commands_are_those_of_the_engine() -> None:
+    fix = Fix("x", "vllm serve model --a 1       # b\npython -m sglang.launch_server --c  # d\n", "bash")
+    assert in_dialect(fix, None, "vllm").code == "vllm serve model --a 1  # b"
+    assert in_dialect(fix, CUDA, "sglang").code == "python -m sglang.launch_server --c  # d"
+    assert in_dialect(fix, None, "tensorrt-llm").code is None
+    for framework in (None, "pytorch"):
+        assert in_dialect(fix, None, framework).code == fix.code
+
+
 def test_commands_are_those_of_the_device() -> None:
     code = "nvidia-smi -q\namd-smi metric --clock  # AMD"
     assert in_dialect(Fix("x", code, "bash"), HIP).code == "amd-smi metric --clock"

@@ -29,17 +29,18 @@ _SHAPES = """
 UNION ALL (SELECT 1 FROM canonical.gpu_ops WHERE kind = 'op' LIMIT 1)
 """
 # XLA's profiler writes no shapes on a GPU, AMD's recorders write none at all, and no setting changes that. Only
-# PyTorch's has one that is named.
+# PyTorch's has one that is named, for the operators that it records.
 _WITHOUT_SHAPES = """
-SELECT DISTINCT CASE recorder
-    WHEN 'rocprof' THEN 'no shapes'
-    WHEN 'jax' THEN 'no FLOPs'
-    WHEN 'tensorflow' THEN 'no FLOPs'
-    WHEN 'torch_xla' THEN 'no FLOPs'
-    WHEN 'kineto' THEN 'no products'
+SELECT DISTINCT CASE
+    WHEN recorder = 'rocprof' THEN 'no shapes'
+    WHEN recorder IN ('jax', 'tensorflow', 'torch_xla') THEN 'no FLOPs'
+    WHEN recorder = 'kineto' AND trace_id IN (SELECT trace_id FROM canonical.host_slices WHERE category = 'cpu_op')
+    THEN 'shapes left out'
     ELSE 'no operators'
 END FROM canonical.traces
 """
+# Reasons of which nothing is said where the recorder has no shapes of operators to leave out.
+WITHOUT_OPERATORS = ("no products", "no operators", "shapes left out")
 # Operations of more events take longer to count than all else that is said.
 MOST_EVENTS = 3_000_000
 # Operations of the rest may be products, too: from this share of known work on they change little.
@@ -50,7 +51,8 @@ NO_PEAKS = (
 )
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
-    "no products": "no matmul, convolution or attention with recorded input shapes ran there (record_shapes=True)",
+    "no products": "no matmul, convolution or attention with recorded input shapes ran there",
+    "shapes left out": "the input shapes of operators were not recorded (record_shapes=True)",
     "no operators": "no operators with input shapes were recorded",
     "no shapes": "the profiler records no input shapes of operators",
     "no FLOPs": "the profile says of no operation how many FLOPs it takes",

@@ -94,6 +94,13 @@ _TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Ns
 # What PyTorch has on NVIDIA's devices and AMD's alone: variables of NCCL, cuDNN's settings and tunable matmuls.
 _OF_CUDA_AND_HIP = re.compile(r"\b(TORCH_)?NCCL_[A-Z]|\bcudnn\b|\.tunable\.")
 DIRECTIVES = ("openmp", "openacc")
+# What starts an engine that serves language models.
+_ENGINES = {
+    "vllm": re.compile(r"\bvllm serve\b"),
+    "sglang": re.compile(r"\bsglang\.launch_server\b"),
+    "tensorrt-llm": None,
+}
+_ALIGNED = re.compile(r" {2,}(?=#)")
 # #pragma acc wait(1)  // about it; OpenMP: taskwait
 _DIRECTIVE = re.compile(r"(?P<openacc>#pragma acc .*?) *//(?:(?P<about> [^;\n]*);)? OpenMP: (?P<openmp>.*)")
 _DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
@@ -169,6 +176,7 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
 def in_dialect(fix: Fix, dialect: str | None, framework: str | None = None) -> Fix:
     text = _OTHER_PYTORCH.get(dialect or "", str)(fix.text)
     code = fix.code and _in_directives(_CODE.get((dialect, fix.lang), str)(fix.code), framework)
+    code = code and _of_engine(code, framework)
     return Fix(spoken(text, dialect), code, fix.lang, fix.effort)
 
 
@@ -181,6 +189,16 @@ def _in_directives(code: str, framework: str | None) -> str:
         lambda found: kept.format(**found.groupdict() | {"about": f"  //{about}" if (about := found["about"]) else ""}),
         code,
     )
+
+
+def _of_engine(code: str, framework: str | None) -> str | None:
+    """Return code without the commands of other engines than the program's; None: nothing is left."""
+    if framework not in _ENGINES:
+        return code
+    others = [command for engine, command in _ENGINES.items() if command and engine != framework]
+    lines = code.splitlines()
+    kept = [line for line in lines if not any(command.search(line) for command in others)]
+    return code if len(kept) == len(lines) else "\n".join(_ALIGNED.sub("  ", line) for line in kept) or None
 
 
 def read_on(addresses: Sequence[str], dialect: str | None, *, with_torch: bool = True) -> tuple[str, ...]:

@@ -55,6 +55,17 @@ NAMES = [
     ("loop_convert_fusion.kd", ("elementwise", None, None)),
     ("input_reduce_fusion.2.kd", ("reduce", None, None)),
     ("_fwd_grouped_kernel_stage1.kd", ("attention", "unknown", "unknown")),
+    ("sage_quant_kernel", ("attention", "unknown", "unknown")),
+    (
+        "void at::native::(anonymous namespace)::ComputeBackwardFusedParamsCUDAKernel<float>(long, long, long)",
+        ("norm", None, None),
+    ),
+    (
+        "void tensorrt_llm::kernels::quantize_with_block_size<(tensorrt_llm::BlockScaleQuantizationType)2>(int)",
+        ("elementwise", None, None),
+    ),
+    ("void qk_int_sv_f16_attn_kernel<128u, 64u, 32u, 64u, 128u>(signed char*)", ("attention", "unknown", "unknown")),
+    ("message_fwd", ("other", None, None)),
     # Libraries of quantized weights without a namespace: these are no kernels of the program's own.
     (
         "void kgemm_4bit_inference_naive<__nv_bfloat16, 128, 16>(int, int, int, __nv_bfloat16*, unsigned char*)",

@@ -35,6 +35,8 @@ FROM (
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|fwd_kvcache|\bpa_fwd|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 31, 'FlashAttn(Fwd|Bwd)|flash_attn_|merge_attn_states|^micro_sdpa', 'attention', 'void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>'),
     ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?(\.kd)?$', 'attention', '_fwd_grouped_kernel_stage1'),
+    -- SageAttention, whose keys and queries are quantized first.
+    ('class', 34, '^_?sage_(fwd|bwd|quant)|^(?:void )?qk_int\d*_sv_\w*attn', 'attention', 'sage_fwd'),
     -- Ascend's operators and TensorFlow's.
     ('class', 33, '(Flash|Infer|Incre)Attention(Score|V[0-9])?', 'attention', 'aclnnFlashAttentionScore_FlashAttentionScore_FlashAttentionScore'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
@@ -42,7 +44,7 @@ FROM (
     ('class', 50, '(?i)split_embedding|embedding_(bag|backward)', 'other', 'void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>'),
     ('class', 55, 'fbgemm_gpu', 'other', 'void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(int, int, int, int const*)'),
     ('class', 60, '(?i)multi_tensor_(apply|adam|sgd|lamb|l2norm|scale)|amp_foreach_non_finite|FusedOptimizer|fused_adam|adam_cuda_kernel|\bkOptimizer', 'optimizer', 'void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float>'),
-    ('class', 70, '(?i)layer_?norm|rms_?norm|batch_?norm|group_?norm|bn_(fw|bw)_|GammaBeta|RowwiseMoments', 'norm', 'void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(cudnnTensorStruct)'),
+    ('class', 70, '(?i)layer_?norm|rms_?norm|batch_?norm|group_?norm|bn_(fw|bw)_|GammaBeta|RowwiseMoments|Compute(InternalGradients|\w*FusedParams)CUDA', 'norm', 'void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(cudnnTensorStruct)'),
     ('class', 80, '(?i)nchwToNhwc|nhwcToNchw|batched_transpose|transpose_(NCHW|CNHW)|CatArrayBatchedCopy|direct_copy_kernel|copy_kernel|copy_device_to_device|recat_copy|rocclr_copyBuffer|genericReformat', 'copy', 'void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>'),
     ('class', 81, '^void cpy_f|ShuffleInTensor3|SwapDimension[0-9]', 'copy', 'void tensorflow::functor::ShuffleInTensor3Simple<float, 2, 1, 0, false>(int, float const*)'),
     -- XLA names a fused kernel after its last operations.
@@ -66,7 +68,7 @@ FROM (
     ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*(\.kd)?$|^wrapped_[a-z_]+([._][0-9]+)*(\.kd)?$|^fusion([._][0-9]+)*(\.kd)?$', 'elementwise', 'loop_multiply_fusion'),
     -- Rows at places that an index gives: moved one by one, whatever else the name says.
     ('class', 135, '(?i)_scatter_gather_|index(Select|Func|Add|Copy)\w*Index|vectorized_gather|indexing_backward|EmbeddingBag_|compute_grad_weight|segment_(coo|csr|reduce)\w*kernel|\bscatter_(add_|max_)?kernel', 'gather', 'void at::native::_scatter_gather_elementwise_kernel<128, 8, at::native::_cuda_scatter_gather_internal_kernel<true, at::native::OpaqueType<4> > >'),
-    ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
+    ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq|with_block)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
     ('class', 150, '(?i)reduce_?kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
     -- Whether matmuls run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
     ('tensor_core', 10, 'ffma|simt|f32f32_f32f32_f32', 'no', 'sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_split_k_kernel__5x_cublas'),

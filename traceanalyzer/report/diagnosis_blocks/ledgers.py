@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, LateBegin, RunLedger, TraceSummary
-from traceanalyzer.diagnosis.flops import FlopsUse
+from traceanalyzer.diagnosis.flops import WITHOUT_OPERATORS, FlopsUse
 from traceanalyzer.diagnosis.shares import SMALL_SHARE, compute_share, ledger_rows, shares_words
 from traceanalyzer.diagnosis.verdict import TOO_LITTLE, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Paragraph, Section, Table, Text
@@ -233,7 +233,7 @@ def _flops_line(diagnosis: Diagnosis) -> tuple[Block, ...]:
     uses = diagnosis.flops
     if not uses or (uses[0].mfu is None and _is_unjudged(diagnosis)):
         return ()
-    shapes_are_missing = uses[0].reason in ("no products", "no operators")
+    shapes_are_missing = uses[0].reason in WITHOUT_OPERATORS
     if shapes_are_missing and not any(_could_have_shapes(trace) for trace in diagnosis.traces):
         return ()
     place = f"{uses[0].place}: " if len(uses) > 1 else ""

@@ -353,9 +353,9 @@ def dialect_at(run: RunScopes, trace: str | None) -> str | None:
 
 
 def _fixes(run: RunScopes, verdict: Verdict) -> tuple[Fix, ...]:
-    """Return the fixes that apply, in the names of the device's vendor."""
+    """Return the fixes that apply, in the names of the device's vendor and of the program's framework."""
     dialect = dialect_at(run, verdict.scope.trace)
-    framework = run.directives.get(verdict.scope.trace or next(iter(run.directives), ""))
+    framework = run.frameworks.get(verdict.scope.trace or next(iter(run.frameworks), ""))
     fixes = [_fix(verdict.rule.fixes[index], verdict.row, run.name) for index in verdict.fix_order]
     spoken_of = (in_dialect(fix, dialect, framework) for fix in fixes)
     return tuple(fix for fix in spoken_of if is_possible(fix, dialect))

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 from msgspec import Struct, field
 
-from traceanalyzer.rules.dialects import DIRECTIVES, dialect_of, uses_torch
+from traceanalyzer.rules.dialects import dialect_of, uses_torch
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.sandbox import read_query
 from traceanalyzer.rules.rule_file.model import CONFIDENCES, QUALITY, Rule
@@ -51,7 +51,7 @@ class RunScopes(Struct, frozen=True):
     capabilities: dict[tuple[str, int | None, str], Capability]
     # By trace: hip on AMD's devices, xpu on Intel's, xla where XLA compiles the program.
     dialects: dict[str, str] = field(default_factory=dict)
-    directives: dict[str, str] = field(default_factory=dict)  # of traces whose loops they bring to the device
+    frameworks: dict[str, str] = field(default_factory=dict)  # what the program of a trace is written with
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
     without_torch: frozenset[str] = frozenset()  # traces of programs that are written with something else
@@ -99,7 +99,7 @@ def read_scopes(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
             for trace, _, _, framework, vendor, recorder in traces
             if (dialect := dialect_of(framework, vendor, recorder)) is not None
         },
-        directives={trace: framework for trace, _, _, framework, _, _ in traces if framework in DIRECTIVES},
+        frameworks={trace: framework for trace, _, _, framework, _, _ in traces if framework is not None},
         without_torch=frozenset(
             trace for trace, _, _, framework, _, recorder in traces if not uses_torch(framework, recorder)
         ),

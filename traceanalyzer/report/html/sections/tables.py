@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from traceanalyzer.diagnosis.flops import WITHOUT_OPERATORS
 from traceanalyzer.report.blocks import Paragraph
 from traceanalyzer.report.html.document import Part, blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
@@ -178,7 +179,7 @@ def ranges(source: PageSource) -> Part | None:
 def flops(source: PageSource) -> Part | None:
     """Return MFU and HFU of the run and its devices; none where no operator could count."""
     uses = source.diagnosis.flops
-    if not uses or uses[0].reason in ("no products", "no operators", "no shapes"):
+    if not uses or uses[0].reason in (*WITHOUT_OPERATORS, "no shapes"):
         return None
     if uses[0].mfu is None:
         return Part("flops", "FLOPs utilisation", blocks_markup([Paragraph(f"{uses[0].words}.")]))
