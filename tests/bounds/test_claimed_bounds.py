@@ -40,6 +40,14 @@ SEARCH = {
     "op": {"name": "aten::cudnn_convolution", "op_us": 5, "do": [TRIED, {"sync": {"kind": "event"}}, {"py": 9_000}]}
 }
 SAVED = {"repeat": 20, "do": [{"d2h": {"mb": 4, "us": 2, "pinned": True}}, {"py": 9_000}]}
+BUFFERS = {
+    "annot": {"name": "DistributedDataParallel.forward"},
+    "do": [
+        {"op": {"name": "aten::flatten_dense_tensors", "op_us": 3_000}},
+        {"comm": {"us": 2, "op": "broadcast"}},
+        {"op": {"name": "aten::unflatten_dense_tensors", "op_us": 9_000}},
+    ],
+}
 LOADED = {"kernel": {"us": 1, "module_load_us": 30_000}}
 
 # Of each rule: the fault, the job around it (before and after), and how the job is recorded.
@@ -95,6 +103,20 @@ CASES: Mapping[str, tuple[str, Program, Program, Program, Mapping[str, Any]]] = 
         [run_of(30, 80), {"item": 1}],
         [{"every": {"steps": 3, "phase": 1}, "do": [SAVED]}],
         [run_of(60, 80)],
+        {},
+    ),
+    "buffers that are packed with nothing queued": (
+        "ddp-settings",
+        [run_of(30, 80), {"item": 1}],
+        [BUFFERS],
+        [run_of(60, 80)],
+        {},
+    ),
+    "buffers whose packing queued work hides in part": (
+        "ddp-settings",
+        [run_of(60, 80)],
+        [BUFFERS],
+        [run_of(30, 80)],
         {},
     ),
     "modules loaded on first use": (
