@@ -31,7 +31,7 @@ def test_what_a_file_lost_is_said_in_words() -> None:
         "rank0", "unknown-phase", "loss", 4_587, None, "events of this phase hold no timing; record again"
     )
     text = " ".join(report(sick(defects=(lost,))).split())
-    assert "does not hold everything: 4,587 times, events of this phase hold no timing" in text
+    assert "what is shown is not everything: 4,587 times, events of this phase hold no timing" in text
     assert "unknown-phase" not in text
 
 

@@ -9,6 +9,7 @@ import pytest
 from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.trace_events import reader
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 
@@ -130,8 +131,17 @@ def test_text_after_the_end_is_counted() -> None:
     assert tables.offset("trailing-data") == len(document)
 
 
-def test_a_second_document_is_counted() -> None:
-    assert read(events(GOOD_BEFORE) + events(GOOD_AFTER)).defects == {"trailing-data": 1}
+@pytest.mark.parametrize("limit_bytes", [2**20, 8])
+@pytest.mark.parametrize("between", ["", "\n", " \0"])
+def test_a_second_document_is_named(between: str, limit_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "HEADER_LIMIT_BYTES", limit_bytes)
+    for first in (events(GOOD_BEFORE), f"[{GOOD_BEFORE}]"):
+        tables = read(first + between + events(GOOD_AFTER))
+        assert tables.names() == ["before"]
+        assert tables.defects == {"second-document": 1}
+        assert tables.offset("second-document") == len(first)
+        keys = {row["key"] for row in tables["metadata"]}
+        assert ("traceName" in keys) == first.startswith("{")
 
 
 def test_a_byte_order_mark_is_skipped() -> None:

@@ -95,6 +95,11 @@ KINDS = {
     ),
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),
+    "second-document": Kind(
+        "loss",
+        "another document follows the first, as where files were joined, and was not read; give each as a file of "
+        "its own",
+    ),
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
     "nameless-work": Kind(
         "note",

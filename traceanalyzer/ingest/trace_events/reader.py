@@ -309,7 +309,9 @@ class EventReader:
     def _read_trailer(self, document: TraceDocument) -> None:
         while self._more():
             if len(self._buffer) > HEADER_LIMIT_BYTES:
-                self._losses.add("trailing-data", self._offset, "more text than any profiler writes there")
+                trailer = self._buffer if self._list_ended else b""
+                if not read_trailer(trailer, document, self._losses, self._offset, cut=True):
+                    self._losses.add("trailing-data", self._offset, "more text than any profiler writes there")
                 self._buffer, self._list_ended = b"", True
                 self._skip_rest()
                 return

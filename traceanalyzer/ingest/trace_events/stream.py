@@ -286,8 +286,11 @@ def read_keys(text: str, metadata: dict[str, object], losses: Losses, offset: in
         metadata[key] = value
 
 
-def read_trailer(data: bytes, document: TraceDocument, losses: Losses, offset: int, *, cut: bool) -> None:
-    """Read what follows the event list: for an object its remaining keys and brace, then nothing but blanks."""
+def read_trailer(data: bytes, document: TraceDocument, losses: Losses, offset: int, *, cut: bool) -> bool:
+    """Read what follows the event list: for an object its remaining keys and brace, then nothing but blanks.
+
+    Returns whether there is something else.
+    """
     text = data.decode(errors="replace")
     position = 0
     if document.is_object:
@@ -295,8 +298,10 @@ def read_trailer(data: bytes, document: TraceDocument, losses: Losses, offset: i
         if position >= len(text):
             if not cut:
                 losses.add("truncated", offset + len(data), "the document's closing brace is missing")
-            return
+            return False
         position += 1
     rest = text[position:].strip(" \t\r\n\0")
     if rest:
-        losses.add("trailing-data", offset + len(text[:position].encode()), rest)
+        kind = "second-document" if rest.startswith(("{", "[")) else "trailing-data"
+        losses.add(kind, offset + len(text[:position].encode()), rest)
+    return bool(rest)

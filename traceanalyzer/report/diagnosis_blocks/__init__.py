@@ -86,7 +86,7 @@ def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
     if lost:
         kinds = "; ".join(_loss_words(defect, named=len(diagnosis.traces) > 1) for defect in lost[:MOST_LOSSES])
         more = f"; {counted(len(lost) - MOST_LOSSES, 'more kind')}" if len(lost) > MOST_LOSSES else ""
-        words = f"the file does not hold everything: {kinds}{more}"
+        words = f"what is shown is not everything: {kinds}{more}"
         blocks.append(Paragraph(words, label=Text("lost", "warning")))
     return tuple(blocks)
 
