@@ -251,7 +251,7 @@ class TorchProgram:
             "In msg nelems": elements,
             "Out msg nelems": elements,
             "Group size": self.world,
-            "dtype": "BFloat16",
+            "dtype": "Float" if "_f32_" in name else "BFloat16",
             "Process Group Name": "0",
             "Process Group Ranks": str(list(range(self.world))),
         }
