@@ -24,6 +24,20 @@ def compared(old: Path, new: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env={})
 
 
+def test_diagnoses_are_those_of_the_version_that_is_named(tmp_path: Path) -> None:
+    for part in ("kineto", "nsys", "more"):
+        (tmp_path / "corpus" / part).mkdir(parents=True)
+    (tmp_path / "corpus" / "kineto" / "run").mkdir()
+    version = tmp_path / "version" / "traceanalyzer"
+    version.mkdir(parents=True)
+    (version / "__init__.py").touch()
+    (version / "__main__.py").write_text("print('of this version')")
+    told = {"PYTHONPATH": str(version.parent), "TRACEANALYZER_CORPUS": str(tmp_path / "corpus")}
+    command = [sys.executable, str(SCRIPT), "write", str(tmp_path / "new")]
+    subprocess.run(command, check=True, capture_output=True, env=told, cwd=ROOT)
+    assert (tmp_path / "new" / "run.json").read_text() == "of this version\n"
+
+
 def test_renamed_words_and_prose_are_the_same_diagnosis(tmp_path: Path) -> None:
     old = diagnosis(tmp_path / "old")
     new = diagnosis(tmp_path / "new", cause="dev.straggler_wait", why="As the ranks differ.")

@@ -34,7 +34,8 @@ def write(folder: Path) -> None:
         for path in sorted((corpus / part).iterdir()):
             if path.name == "README.md":
                 continue
-            command = [sys.executable, "-m", "traceanalyzer", "diagnose", str(path), "--format", "json"]
+            # -P: from the folder of a checkout, -m would run this one, whatever PYTHONPATH says.
+            command = [sys.executable, "-P", "-m", "traceanalyzer", "diagnose", str(path), "--format", "json"]
             command += ["--store", str(folder / "stores" / path.name)]
             answer = subprocess.run(command, capture_output=True, text=True, check=False)
             (folder / f"{path.name}.json").write_text(answer.stdout)
