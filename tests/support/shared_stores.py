@@ -42,5 +42,5 @@ def attempts(server: str) -> Counter[str]:
 
 def nothing_is_read(patch: pytest.MonkeyPatch) -> None:
     """Have every trace that is read, and each rank that is attributed, be an error."""
-    for module, name in ((ingesting, "_ingest"), (attributing, "attribute")):
+    for module, name in ((ingesting, "ingest"), (attributing, "attribute")):
         patch.setattr(module, name, None)
