@@ -64,7 +64,7 @@ def test_parts_leave_to_diagnose_what_concerns_all_ranks_and_are_done_once(
         "0 traces attributed, 1 in the store already",
     ]
     with monkeypatch.context() as patch:
-        for module, name in ((ingesting, "_ingest"), (attributing, "attribute")):
+        for module, name in ((ingesting, "ingest"), (attributing, "attribute")):
             patch.setattr(module, name, None)
         assert attributed(run, store) == in_threads
     assert list((store / "ranks").iterdir()) == []
@@ -110,7 +110,7 @@ def test_diagnose_from_the_store_reads_no_trace_and_tells_which_part_was_not_don
     for index in (0, 1):
         part(run, store, index, capsys)
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting, "_ingest", None)
+        patch.setattr(ingesting, "ingest", None)
         assert main(command) == 0
         said = capsys.readouterr()
         assert "3 of 4 ranks are in the run" in said.out

@@ -153,7 +153,7 @@ def left_in(folder: Path) -> list[str]:
 
 PHASES = {
     "reading": ("traceanalyzer.ingest.trace_events.stream", "inflated_up_to_damage", "time.sleep(600)"),
-    "ingesting": ("traceanalyzer.pipeline.ingesting", "_ingest", SPIN),
+    "ingesting": ("traceanalyzer.pipeline.ingesting", "ingest", SPIN),
     "linking": ("traceanalyzer.ingest.trace_events.assemble", "sql", QUERY),
     "attributing": ("traceanalyzer.query.engine", "compute_derived", SPIN),
     "in DuckDB": ("traceanalyzer.query.engine", "compute_derived", QUERY),
