@@ -168,18 +168,12 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None
-        gate = None
-        if with_budgets:
-            from traceanalyzer.commands.comparing import check_budgets
-
-            gate = check_budgets(run, diagnosis)
-        selection = Selection(rank, top)
-        selection.of(diagnosis)  # raises where the run has no such rank, whatever the format
+        gate = _check_budgets(run, diagnosis) if with_budgets else None
         write = functools.partial(
             formats.write_diagnosis,
             diagnosis,
             verbose=options.verbose,
-            selection=selection,
+            selection=_selection(diagnosis, rank, top),
             run=run,
             gate=gate,
             source_root=source_root,
@@ -229,6 +223,13 @@ def _chosen_steps(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2] or match[1])
 
 
+def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selection:
+    """Return what to show; raises where the run has no such rank, whatever the format."""
+    selection = Selection(rank, top)
+    selection.of(diagnosis)
+    return selection
+
+
 def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     """Say what a run lacks of its job: ranks, and files that were left out; None: nothing."""
     world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
@@ -237,6 +238,12 @@ def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     if run.unreadable:
         words.append(f"{counted(len(run.unreadable), 'file')} left out")
     return "; ".join(words) or None
+
+
+def _check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
+    from traceanalyzer.commands.comparing import check_budgets
+
+    return check_budgets(run, diagnosis)
 
 
 def _exit_code(diagnosis: Diagnosis, lacking: str | None, fail_on: str | None, gate: GateResult | None) -> int:

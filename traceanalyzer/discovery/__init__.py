@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.discovery.finding import discover as discover
-from traceanalyzer.discovery.finding import ingesters as ingesters
 from traceanalyzer.discovery.naming import is_ncu_report
 from traceanalyzer.discovery.naming import natural_key as natural_key
 from traceanalyzer.discovery.naming import ranks_from_names as ranks_from_names

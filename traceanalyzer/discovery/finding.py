@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from glob import escape
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
-from pkgutil import resolve_name
 
 from traceanalyzer.discovery.naming import (
     hint_for_folder,
@@ -28,6 +26,7 @@ from traceanalyzer.discovery.naming import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
+from traceanalyzer.ingest.formats import ingester_of_folders, ingesters
 from traceanalyzer.ingest.trace_events.stream import HEAD_BYTES, read_head
 from traceanalyzer.ingest.unread_formats import READ_COUNTERS
 
@@ -181,17 +180,6 @@ def _plain(name: str) -> str:
     return re.sub(rf"{_PACKED}$", "", name, flags=re.IGNORECASE).lower()
 
 
-# The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
-_FORMATS = (
-    "amd:AmdIngester",
-    "nsys:NsysIngester",
-    "xla:XlaIngester",
-    "trace_events:TraceEventIngester",
-    "ncu:NcuIngester",
-    "ncu:NcuReportIngester",
-)
-# The one of them that reads folders, too: an export with a file for each table.
-_OF_FOLDERS = "nsys:NsysIngester"
 # Nearly every trace is known by so many bytes: to inflate a whole head takes longer than all else about its file.
 _FIRST_BYTES = 2**16
 # Files whose heads are read at once.
@@ -202,28 +190,6 @@ _NAMED_LIKE_A_TRACE = re.compile(
     re.IGNORECASE,
 )
 _BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-
-
-def ingesters() -> Iterator[Ingester]:
-    """Yield every ingester of a file in a folder, in the order in which they look at it.
-
-    Each is made when it is its turn: those that come last take long to import.
-    """
-    yield from map(_ingester, _FORMATS)
-    yield _compressed_ingester()
-
-
-@cache
-def _ingester(name: str) -> Ingester:
-    ingester: Ingester = resolve_name(f"traceanalyzer.ingest.{name}")()
-    return ingester
-
-
-@cache
-def _compressed_ingester() -> Ingester:
-    from traceanalyzer.ingest.packed import CompressedIngester
-
-    return CompressedIngester(tuple(map(_ingester, _FORMATS)))
 
 
 @dataclass(frozen=True)
@@ -388,7 +354,7 @@ def is_trace_folder(folder: Path) -> bool:
 
 def _ingester_of(path: Path) -> Ingester | None:
     if path.is_dir():
-        of_folders = _ingester(_OF_FOLDERS)
+        of_folders = ingester_of_folders()
         return of_folders if of_folders.sniff(b"", path) else None
     return _ingester_of_head(read_head(path), path)
 

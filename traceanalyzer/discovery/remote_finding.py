@@ -13,9 +13,10 @@ from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path, PurePosixPath
 
-from traceanalyzer.discovery import RunSources, discover, ingesters, natural_key
+from traceanalyzer.discovery import RunSources, discover, natural_key
 from traceanalyzer.discovery.finding import left_behind, look
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.formats import ingesters
 from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed import LIMITS, ArchiveIngester
 from traceanalyzer.remote.location import Client, Entry, Location

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
@@ -74,12 +73,3 @@ class Ingester(Protocol):
         each, such as `pid111` and `pid112`, or `rank0` and `rank1`. Raises TraceAnalyzerError if the file cannot be
         read at all.
         """
-
-
-def member_names(folder: Path) -> dict[str, str]:
-    """Return the member of an archive that each part of a folder of traces was; {}: it was no archive."""
-    try:
-        names: dict[str, str] = json.loads((folder / MEMBERS_NAME).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return names

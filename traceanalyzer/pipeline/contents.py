@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import member_names
+from traceanalyzer.ingest import MEMBERS_NAME
 from traceanalyzer.remote.location import Location
 from traceanalyzer.store.inputs import NcuTable, StoredTrace
 from traceanalyzer.store.store import Store
@@ -67,6 +67,15 @@ def _write_catalog(
 
     with connect(traces, derived, file, ncu_tables=ncu_tables, captures=captures) as connection:
         add_comments(connection)
+
+
+def member_names(folder: Path) -> dict[str, str]:
+    """Return the member of an archive that each part of a folder of traces was; {}: it was no archive."""
+    try:
+        names: dict[str, str] = json.loads((folder / MEMBERS_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return names
 
 
 def ncu_tables_of(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[NcuTable]:

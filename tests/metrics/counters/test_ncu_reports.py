@@ -13,9 +13,9 @@ import pytest
 from test_ncu_runs import answer, run
 
 from traceanalyzer.cli import main
-from traceanalyzer.discovery.finding import ingesters
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest.formats import ingesters
 from traceanalyzer.ingest.ncu import NcuReportIngester
 from traceanalyzer.schema import run_tables
 

@@ -49,9 +49,9 @@ from traceanalyzer.rules.dialects import spoken
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.interventions import write_bound
 from traceanalyzer.rules.evaluation.sandbox import read_query
-from traceanalyzer.rules.evaluation.scopes import RunScopes
+from traceanalyzer.rules.evaluation.scopes import RunScopes, Scope
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, Key, Ordered, PlanContext, key_of
+from traceanalyzer.rules.fix_plan.fix_order import FINER_SHARE, LATENT, FixOrder, Key, Ordered, PlanContext, key_of
 from traceanalyzer.rules.fix_plan.ordering import plan_of
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, HOST, Rule
 from traceanalyzer.rules.rule_set.settings_in_force import Overrides
@@ -192,10 +192,7 @@ def build_diagnosis(
         _outcome(run, v, overrides, results.planned.refined, latent) for v in (*judged, *results.explained.verdicts)
     ]
     plans = tuple(
-        plan_of(context, scope, order)
-        for scope, order in sorted(
-            results.planned.orders.items(), key=lambda item: (item[0].trace or "", item[0].device or 0)
-        )
+        plan_of(context, scope, order) for scope, order in sorted(results.planned.orders.items(), key=_scope_order)
     )
     device_ledgers = judged_ledgers(run, ledgers(con))
     ledger_of_run = pooled_ledger(run, device_ledgers)
@@ -230,6 +227,10 @@ def build_diagnosis(
         plans=plans,
         screening=screening,
     )
+
+
+def _scope_order(item: tuple[Scope, FixOrder]) -> tuple[str, int]:
+    return item[0].trace or "", item[0].device or 0
 
 
 def _findings(

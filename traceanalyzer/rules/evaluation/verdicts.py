@@ -54,6 +54,7 @@ _UNLOCKS = {"missing-ranks": "write one trace per rank, all into one folder"}
 NOT_APPLICABLE = "not-applicable"
 _OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
 _SETTLED = f"{_OWN}settled"
+_Bounds = Mapping[Device, DeviceBound]
 
 
 class Verdict(Struct, frozen=True):
@@ -232,11 +233,7 @@ def _is_idle(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
 
 
 def _without_find(
-    rule: Rule,
-    run: RunScopes,
-    scopes: Sequence[Scope],
-    bounds: Mapping[Device, DeviceBound],
-    scan: RememberedScan | None,
+    rule: Rule, run: RunScopes, scopes: Sequence[Scope], bounds: _Bounds, scan: RememberedScan | None
 ) -> list[Verdict]:
     """Return the clear verdicts of a rule in a run that has nothing for it to find."""
     if rule.kind == QUALITY:
@@ -270,7 +267,7 @@ def _bounds(
 
 
 def _interventions(
-    rule: Rule, run: RunScopes, scope: Scope, row: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
+    rule: Rule, run: RunScopes, scope: Scope, row: Mapping[str, Any], bounds: _Bounds
 ) -> dict[Device, Intervention]:
     """Return what the fix of a finding takes away: on its device, or on all where it is about the run."""
     key = run.key(scope)
@@ -280,9 +277,7 @@ def _interventions(
     return {key: bounds[key].intervention for key in keys}
 
 
-def _saves(
-    run: RunScopes, scopes: Sequence[Scope], bounds: Mapping[Device, DeviceBound], ignored_share: float | None
-) -> bool:
+def _saves(run: RunScopes, scopes: Sequence[Scope], bounds: _Bounds, ignored_share: float | None) -> bool:
     if ignored_share is None:
         return True
     for scope in scopes:
@@ -293,9 +288,7 @@ def _saves(
     return False
 
 
-def _without_select(
-    rule: Rule, run: RunScopes, scope: Scope, bounds: Mapping[Device, DeviceBound], scan: RememberedScan
-) -> Verdict:
+def _without_select(rule: Rule, run: RunScopes, scope: Scope, bounds: _Bounds, scan: RememberedScan) -> Verdict:
     key = run.key(scope)
     distrust = scan.abstains(*key)
     row, interventions = bounds[key].row({}), {key: bounds[key].intervention}
