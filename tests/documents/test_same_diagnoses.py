@@ -32,9 +32,9 @@ def test_diagnoses_are_those_of_the_version_that_is_named(tmp_path: Path) -> Non
     version.mkdir(parents=True)
     (version / "__init__.py").touch()
     (version / "__main__.py").write_text("print('of this version')")
-    told = {"PYTHONPATH": str(version.parent), "TRACEANALYZER_CORPUS": str(tmp_path / "corpus")}
+    environment = {"PYTHONPATH": str(version.parent), "TRACEANALYZER_CORPUS": str(tmp_path / "corpus")}
     command = [sys.executable, str(SCRIPT), "write", str(tmp_path / "new")]
-    subprocess.run(command, check=True, capture_output=True, env=told, cwd=ROOT)
+    subprocess.run(command, check=True, capture_output=True, env=environment, cwd=ROOT)
     assert (tmp_path / "new" / "run.json").read_text() == "of this version\n"
 
 
