@@ -48,6 +48,7 @@ def test_removed_work_is_named_where_its_arrows_are_there(
     (finding,) = lost_records(path, tmp_path / "store")
     assert "arrows end where the file has no GPU work: it was removed after the recording" in finding
 
+
 @pytest.mark.check
 @pytest.mark.check
 def test_a_file_of_whole_steps_that_were_cut_out_lost_nothing(tmp_path: Path) -> None:

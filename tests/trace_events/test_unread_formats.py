@@ -29,6 +29,9 @@ from traceanalyzer.run import open_run
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
         ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
+        ("Device 0", "Nsight Systems"),  # nsys2json, which numbers no processes
+        ("run1.sqlite Device 3", "Nsight Systems"),
+        ("[0:7] NVIDIA V100", "nvprof"),  # nvprof2json
         *((process, "accelerator") for process in ("MLU 0", "MUSA 0", "NeuronCore 3", "Habana HPU 0")),
     ],
 )
@@ -42,7 +45,18 @@ def test_a_process_of_a_device_names_its_format(process: str, what: str) -> None
 
 @pytest.mark.parametrize(
     "process",
-    ["python", "gpu_burn", "GPUWorker", "python train_gpu.py", "browser", "CANN", "/host:CPU", "neuron_monitor"],
+    [
+        "python",
+        "Device manager",
+        "/dev/Device 0/x",
+        "gpu_burn",
+        "GPUWorker",
+        "python train_gpu.py",
+        "browser",
+        "CANN",
+        "/host:CPU",
+        "neuron_monitor",
+    ],
 )
 def test_a_program_of_the_host_is_no_device(process: str) -> None:
     assert unread_device_work([process], ["", "cpu_op", "kernel_launcher"]) is None
@@ -67,6 +81,26 @@ def test_a_run_of_unread_work_is_refused(tmp_path: Path) -> None:
         open_run(_trace(tmp_path, "HCCL"), store=tmp_path / "store")
     with open_run(_trace(tmp_path, "python"), store=tmp_path / "store") as run:
         assert run.traces
+
+
+@pytest.mark.check
+def test_a_device_that_stands_for_the_process_of_its_work_is_refused(tmp_path: Path) -> None:
+    """nsys2json names no process: the number of one is the text `Device 0`, and kernels have the category cuda."""
+    kernel = {
+        "ph": "X",
+        "cat": "cuda",
+        "name": "gemm",
+        "pid": "Device 0",
+        "tid": "Stream 7",
+        "ts": 10,
+        "dur": 5,
+        "args": {},
+    }
+    file = tmp_path / "converted.json"
+    file.write_text(json.dumps([kernel]))
+    with pytest.raises(TraceAnalyzerError, match="Nsight Systems") as refused:
+        open_run(file, store=tmp_path / "store")
+    assert "nsys export" in (refused.value.hint or "")
 
 
 def _database(file: Path, *tables: str) -> Path:

@@ -110,8 +110,8 @@ def _unread_work(folder: Path, op_count: int, slice_count: int) -> str:
     slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
     if op_count or not slice_count or not _row_count(threads):
         return ""
-    named = _columns(threads, "thread_id", "process_name").columns
-    names = dict(zip(*(column.to_pylist() for column in named), strict=True))
+    named = _columns(threads, "thread_id", "process_name", "pid").to_pylist()
+    names = {row["thread_id"]: row["process_name"] or row["pid"] for row in named}
     rows = _columns(slices, "thread_id", "category", "raw_category")
     of_threads = pc.unique(rows.column("thread_id")).to_pylist()
     others = rows.filter(pc.equal(rows.column("category").cast(pa.string()), pa.scalar("other"))).column("raw_category")

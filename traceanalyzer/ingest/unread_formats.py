@@ -57,6 +57,16 @@ _DEVICE_PROCESSES = (
         "record with nsys profile -t cuda,nvtx",
     ),
     UnreadFormat(
+        "a report of Nsight Systems that a script turned into a Chrome trace",
+        re.compile(r"^(\S.* )?Device \d+$"),
+        "give the export that it was made of: nsys export --type sqlite report.nsys-rep",
+    ),
+    UnreadFormat(
+        "a recording of nvprof that a script turned into a Chrome trace",
+        re.compile(r"^\[\d+:\d+\]"),
+        "record the job with nsys profile -t cuda,nvtx",
+    ),
+    UnreadFormat(
         "a Chrome trace of another accelerator",
         re.compile(r"\b(HPU|IPU|MLU|MUSA|Gaudi)\b|\bNeuron ?(Core|Device)"),
         "record the job with torch.profiler in the PyTorch of its vendor",
