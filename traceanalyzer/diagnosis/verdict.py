@@ -41,7 +41,7 @@ _HOST_WORDS = {
     "host.python": "Python, or what was not recorded, outside operators",
 }
 _EARLIER = "the recorded work waits for work that was launched before the recording began"
-_NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
+_NO_LAUNCHES = "the trace does not show which calls launched the GPU's work"
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 # Finds that what happens once outweighs what repeats.
