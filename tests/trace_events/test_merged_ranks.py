@@ -18,7 +18,6 @@ from traceanalyzer.ingest.trace_events.merged_ranks import (
     SeveralRanksError,
     find_ranks,
 )
-from traceanalyzer.ingest.trace_events.rank_labels import before_names
 
 Pid = str | None
 
@@ -117,32 +116,6 @@ def test_of_two_numbers_the_rank_is_the_one_whose_processes_are_host_and_device(
 def test_of_two_numbers_of_processes_without_devices_the_rank_is_the_lower_one() -> None:
     processes = [host("3241_0", 0), host("3242_1", 100)]
     assert found(processes) == ([0, 1], {("3241_0", 0): 0, ("3242_1", 100): 1})
-
-
-@pytest.mark.parametrize(("labels", "ranks"), [(("[R0] ", "[R3] "), [0, 3]), (("rank0: ", "rank1: "), [0, 1])])
-def test_labels_before_all_names_of_processes_name_ranks(labels: tuple[str, str], ranks: list[int]) -> None:
-    processes = [
-        Process(pid, at, calls, 0, ops, (at, at) if calls else None, (), 0, labels[at // 100])
-        for pid, at, calls, ops in (("3241", 0, 5, 0), ("0", 50, 0, 5), ("4242", 100, 5, 0), ("1001", 150, 0, 5))
-    ]
-    assert found(processes) == (ranks, {(p.pid, p.first_id): ranks[p.first_id // 100] for p in processes})
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "label"),
-    [
-        ("[R0] aten::add", "[R0] void k<int>()", "[R0] "),
-        ("rank 1: aten::add", "rank 1: cudaLaunchKernel", "rank 1: "),
-        ("R12 | a", "R12 | b", "R12 | "),
-        ("[R0] aten::add", "[R1] aten::add", ""),
-        ("[R0] aten::add", "aten::add", ""),
-        ("aten::add", "aten::zero_", ""),
-        ("[R0]aten::add", "[R0]aten::zero_", ""),
-        (None, None, ""),
-    ],
-)
-def test_a_label_stands_before_the_first_name_and_the_last(first: str | None, last: str | None, label: str) -> None:
-    assert before_names(first, last) == label
 
 
 def test_names_of_processes_name_ranks() -> None:
@@ -377,36 +350,6 @@ def test_each_rank_is_a_trace_whose_ids_are_its_own(tmp_path: Path, chunk_bytes:
         (defect,) = rows_of(folder, "defects")
         assert (defect["defect"], defect["severity"]) == ("merged-ranks", "note")
         assert "[TP00], [TP01]" in defect["example"]
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("chunk_bytes", [2**20, 700])
-def test_labels_before_names_tell_ranks_and_are_no_part_of_the_names(tmp_path: Path, chunk_bytes: int) -> None:
-    """As scripts write that add 1,000 to the processes of each rank, and its number to each name."""
-    rows = [
-        {**row, "name": f"[R{rank}] {row['name']}"}
-        for rank in (0, 1)
-        for row in [
-            {
-                "ph": "M",
-                "name": "process_name",
-                "pid": 3241 + 1000 * rank,
-                "tid": 0,
-                "ts": 0,
-                "args": {"name": "python"},
-            },
-            *rank_events(3241 + 1000 * rank, rank + 1000 * rank, 3.0 * rank),
-        ]
-    ]
-    traces = ingested(tmp_path, sorted(rows, key=lambda row: row["ts"]), chunk_bytes)
-    assert list(traces) == ["rank0", "rank1"]
-    for rank, folder in enumerate(traces.values()):
-        assert {row["name"] for row in rows_of(folder, "gpu_ops")} == {f"k{3241 + 1000 * rank}"}
-        assert {row["name"] for row in rows_of(folder, "host_slices")} == {"aten::mm", "cudaLaunchKernel"}
-        assert {row["process_name"] for row in rows_of(folder, "threads")} == {"python", None}
-        assert all(op["launch_id"] is not None for op in rows_of(folder, "gpu_ops"))
-        (defect,) = rows_of(folder, "defects")
-        assert "the names of their events are labelled [R0], [R1]" in defect["example"]
 
 
 @pytest.mark.check

@@ -33,7 +33,6 @@ class Process(Struct, frozen=True):
     slices: tuple[int, int] | None  # first and last
     names: Sequence[str]
     repeated_count: int = 0  # launches with the id of another one of the same name
-    label: str = ""  # that the names of all its slices begin with
 
     @property
     def works(self) -> bool:
@@ -68,7 +67,7 @@ class Merged(Struct, frozen=True):
     """The ranks of a file, and the processes of each; `ranks` are in the order of the groups.
 
     Processes of a program, whose ranks nothing tells, have names instead. Where all are drawn as one, the arguments of
-    events tell whose they are. `labels` stand before the names of all events of processes, and are no part of them.
+    events tell whose they are.
     """
 
     ranks: tuple[int | None, ...]
@@ -76,7 +75,6 @@ class Merged(Struct, frozen=True):
     reason: str
     names: tuple[str, ...] = ()
     by_arguments: bool = False
-    labels: Mapping[str | None, str] = {}
 
 
 class SeveralRanksError(Exception):
@@ -100,8 +98,7 @@ def find_ranks(
     merge keep the first header, whose rank is `first_rank`. Raises SeveralRanksError where ranks cannot be separated.
     """
     hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
-    labelled = _by_label(processes) or _by_name(processes) or _by_label(processes, of_names=True)
-    if labelled is not None:
+    if (labelled := _by_label(processes) or _by_name(processes)) is not None:
         return labelled
     if alike := [host.pid for host in hosts if host.repeated_count > max(1, FEW_SHARE * host.call_count)]:
         raise SeveralRanksError(f"process {alike[0]}")
@@ -124,9 +121,9 @@ def find_ranks(
     return found
 
 
-def _by_label(processes: Sequence[Process], *, of_names: bool = False) -> Merged | None:
-    """Sort processes by the label that their number has, as the merger of SGLang writes it, or that all names have."""
-    for labels in labels_of([process.label if of_names else process.pid or "" for process in processes]):
+def _by_label(processes: Sequence[Process]) -> Merged | None:
+    """Sort processes by the label that the text of their number has, as the merger of SGLang writes it."""
+    for labels in labels_of([process.pid or "" for process in processes]):
         label_of = {process.pid: label for process, label in zip(processes, labels, strict=True) if label is not None}
         working = [process for process in processes if process.works]
         parts: dict[str, set[str]] = {}
@@ -145,13 +142,12 @@ def _by_label(processes: Sequence[Process], *, of_names: bool = False) -> Merged
         if ranks is None:
             continue
         known = {
-            pid: RankPart(pid, pid if of_names else label.own, names.index(label.text))
+            pid: RankPart(pid, label.own, names.index(label.text))
             for pid, label in label_of.items()
             if label.text in used
         }
         shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
-        what = "the names of their events" if of_names else "their processes"
-        return _merged(processes, known, ranks, f"{what} are labelled {shown}")
+        return _merged(processes, known, ranks, f"their processes are labelled {shown}")
     return None
 
 

@@ -15,8 +15,6 @@ _LABELS = (
     re.compile(r"^(?P<own>.*?)[ :/_-]*(?P<label>\[[^\]]*\]|\([^)]*\))$"),
     re.compile(r"(?i)^(?P<own>\d+|\w*?)[ :/_@.-]+(?P<label>(?:[ _/.-]*(?:rank|tp|dp|pp|ep|cp|sp|r)[ _:#=-]*\d+)+)$"),
 )
-# A label before the names of all events of a rank: [R0] aten::mm, rank 1: aten::mm.
-_BEFORE_NAMES = re.compile(r"(?i)(?:\[[^\]]{1,40}\]|\([^)]{1,40}\)|rank[ _:#=-]?\d{1,9}|r\d{1,9})[ :/|_-]+")
 _NUMBERS = (
     re.compile(r"^(?P<label>\d{1,9})[:/_.-](?P<own>\d+)$"),
     re.compile(r"^(?P<own>\d+)[:/_.-](?P<label>\d{1,9})$"),
@@ -41,12 +39,6 @@ def labels_of(pids: Sequence[str]) -> Iterator[list[Label | None]]:
     for pattern in _LABELS:
         yield _read(pattern, pids)
     yield from sorted((_read(pattern, pids) for pattern in _NUMBERS), key=_largest)
-
-
-def before_names(first: str | None, last: str | None) -> str:
-    """Return the label that names begin with, of which these are the first and the last in order; empty: none."""
-    label = _BEFORE_NAMES.match(first or "")
-    return label[0] if label is not None and (last or "").startswith(label[0]) else ""
 
 
 def _read(pattern: re.Pattern[str], pids: Sequence[str]) -> list[Label | None]:

@@ -25,7 +25,6 @@ from traceanalyzer.ingest.trace_events.merged_ranks import (
     find_ranks,
     processes_apart,
 )
-from traceanalyzer.ingest.trace_events.rank_labels import before_names
 from traceanalyzer.ingest.trace_events.reader import Parts
 from traceanalyzer.ingest.trace_events.stream import TraceDocument
 
@@ -37,7 +36,6 @@ _MEMBER_FIELDS: dict[str, pa.DataType] = {
     "rank_place": pa.int32(),
     "first_id": pa.int64(),
     "last_id": pa.int64(),
-    "label": pa.string(),
 }
 _MEMBERS = pa.schema(_MEMBER_FIELDS)
 
@@ -80,18 +78,8 @@ def split_by_rank(
 def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object]) -> list[Process]:
     """Return the processes of the events in parts, in the order of their first event."""
     return [
-        Process(
-            pid,
-            first,
-            calls,
-            operators,
-            ops,
-            None if begin is None else (begin, end),
-            tuple(names),
-            repeated,
-            before_names(*of_slices),
-        )
-        for pid, first, calls, operators, ops, begin, end, repeated, names, *of_slices in database.execute(
+        Process(pid, first, calls, operators, ops, None if begin is None else (begin, end), tuple(names), repeated)
+        for pid, first, calls, operators, ops, begin, end, repeated, names in database.execute(
             sql("processes"), dict(files)
         ).fetchall()
     ]
@@ -123,9 +111,6 @@ def _find_ranks(
         apart = processes_apart({pid: pid for pid in pids}, [])
         return None if apart is None else replace(apart, by_arguments=True)
     found = find_ranks(processes, devices, launches, _rank_in(document))
-    labels = {process.pid: process.label for process in processes if process.label}
-    if found is not None and len(set(labels.values())) > 1:
-        return replace(found, labels=labels)
     if found is None and recorder is not None and recorder.device_process:
         shown = [
             process.pid
@@ -162,13 +147,8 @@ class _Splitter:
         """Split every chunk, and return how many events each rank has."""
         for path in (*self.stages, *self._folders):
             path.mkdir()
-        labels = {m.group: label for m in self._merged.members if (label := self._merged.labels.get(m.pid))}
         members = [
-            dict(
-                zip(
-                    _MEMBERS.names, (m.pid, m.own_pid, m.group, m.first_id, m.last_id, labels.get(m.group)), strict=True
-                )
-            )
+            dict(zip(_MEMBERS.names, (m.pid, m.own_pid, m.group, m.first_id, m.last_id), strict=True))
             for m in self._merged.members
         ]
         self._database.register("rank_members", pa.Table.from_pylist(members, _MEMBERS))
@@ -193,7 +173,6 @@ class _Splitter:
         owner = "args.args ->> '$.pid'" if self._merged.by_arguments else "rows.pid"
         owners = _OWNERS_APART if self._merged.names else _OWNERS
         self._database.execute(owners.format(rows=rows, args=_quoted(args), owner=owner))
-        name = "if(starts_with(name, label), substr(name, length(label) + 1), name)" if self._merged.labels else "name"
         found = dict(self._database.execute("SELECT rank_place, count(*) FROM owners GROUP BY rank_place").fetchall())
         for place, stage in enumerate(self.stages):
             counts[place] += found.get(place, 0)
@@ -201,9 +180,8 @@ class _Splitter:
                 continue
             for path in files.values():
                 query = (
-                    f"SELECT rows.* REPLACE (owners.own_pid AS pid, {name} AS name) "
-                    f"FROM read_parquet('{_quoted(path)}') AS rows JOIN owners USING (event_id) "
-                    f"WHERE rank_place = {place} ORDER BY event_id"
+                    f"SELECT rows.* REPLACE (owners.own_pid AS pid) FROM read_parquet('{_quoted(path)}') AS rows "
+                    f"JOIN owners USING (event_id) WHERE rank_place = {place} ORDER BY event_id"
                 )
                 self._copy(query, stage / path.name, PART_OPTIONS)
             query = (
@@ -218,7 +196,7 @@ class _Splitter:
 
 _OWNERS = """
 CREATE OR REPLACE TEMP TABLE owners AS
-SELECT rows.event_id, members.rank_place, members.own_pid, members.label
+SELECT rows.event_id, members.rank_place, members.own_pid
 FROM ({rows}) AS rows
 JOIN rank_members AS members
     ON members.pid IS NOT DISTINCT FROM rows.pid AND rows.event_id BETWEEN members.first_id AND members.last_id
@@ -231,11 +209,11 @@ WITH owned AS (
     FROM ({rows}) AS rows
     LEFT JOIN read_parquet('{args}') AS args USING (event_id)
 )
-SELECT event_id, members.rank_place, owned.pid AS own_pid, members.label
+SELECT event_id, members.rank_place, owned.pid AS own_pid
 FROM owned
 JOIN rank_members AS members ON members.pid = owner
 UNION ALL
-SELECT event_id, places.rank_place, owned.pid, NULL
+SELECT event_id, places.rank_place, owned.pid
 FROM owned
 CROSS JOIN (SELECT DISTINCT rank_place FROM rank_members) AS places
 WHERE owner IS NULL

@@ -1,6 +1,6 @@
 -- The processes of a file, in the order of their first event: which have calls of a runtime, operators and GPU work,
--- how many launches have the id of another one of their name, what they are called, and the first and the last of the names
--- of their slices. The places of host slices and of GPU work are numbers of events.
+-- how many launches have the id of another one of their name, and what they are called. The places of host slices and of
+-- GPU work are numbers of events.
 WITH seen AS (
     SELECT
         pid,
@@ -9,17 +9,15 @@ WITH seen AS (
         count(*) FILTER (WHERE category = 'cpu_op') AS operator_count,
         0 AS gpu_count,
         min(event_id) AS first_slice_id,
-        max(event_id) AS last_slice_id,
-        min(name) AS first_name,
-        max(name) AS last_name
+        max(event_id) AS last_slice_id
     FROM read_parquet($host)
     GROUP BY pid
     UNION ALL
-    SELECT pid, min(event_id), 0, 0, count(*), NULL, NULL, min(name), max(name)
+    SELECT pid, min(event_id), 0, 0, count(*), NULL, NULL
     FROM read_parquet($gpu_events)
     GROUP BY pid
     UNION ALL
-    SELECT pid, min(event_id), 0, 0, 0, NULL, NULL, NULL, NULL
+    SELECT pid, min(event_id), 0, 0, 0, NULL, NULL
     FROM read_parquet($other)
     GROUP BY pid
 ),
@@ -55,9 +53,7 @@ SELECT
     min(first_slice_id) AS first_slice_id,
     max(last_slice_id) AS last_slice_id,
     CAST(coalesce(any_value(repeated.repeated_count), 0) AS BIGINT) AS repeated_count,
-    coalesce(any_value(names.names), []) AS names,
-    min(first_name) AS first_name,
-    max(last_name) AS last_name
+    coalesce(any_value(names.names), []) AS names
 FROM seen
 LEFT JOIN names ON names.pid IS NOT DISTINCT FROM seen.pid
 LEFT JOIN repeated ON repeated.pid IS NOT DISTINCT FROM seen.pid
