@@ -70,6 +70,8 @@ ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
 PROTON = Recorder("proton", "proton", None, lambda names: False, framework="pytorch")  # as Triton is for PyTorch
 AUTOGRAD = Recorder("autograd", "kineto", None, lambda names: False, framework="pytorch")  # PyTorch's list of events
 
+_ONLY_EXTERNAL_IDS = "SELECT count(correlation) = 0 AND count(external_id) > 0 FROM read_parquet($gpu)"
+
 
 def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], list[str]]) -> Recorder | None:
     """Return which of these recorders wrote the file; None: none of them. `files` are those of a part."""
@@ -132,6 +134,19 @@ def recast(
     for table in ("recast", "recast_host", "recast_gpu", "recast_other", "lanes", "process_names", "links"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
     return recorder
+
+
+def number_launches(database: duckdb.DuckDBPyConnection, stage: Path, files: Callable[[str], list[str]]) -> None:
+    """Rewrite calls and their GPU work with correlation ids where all that they have in common is an External id."""
+    parts = {part: files(part) for part in ("host", "gpu")}
+    if not all(parts.values()) or not database.execute(_ONLY_EXTERNAL_IDS, {"gpu": parts["gpu"]}).fetchall()[0][0]:
+        return
+    for statement in duckdb.extract_statements(sql("launch_numbers")):
+        database.execute(statement, {key: parts[key] for key in statement.named_parameters})
+    for part, before in parts.items():
+        _replace(database, stage, part, f"recast_{part}", before)
+    for table in ("launch_numbers", "recast_host", "recast_gpu"):
+        database.execute(f"DROP TABLE {table}")
 
 
 def _replace(database: duckdb.DuckDBPyConnection, stage: Path, part: str, table: str, before: list[str]) -> None:
