@@ -170,6 +170,13 @@ _DEVICE_NUMBERS = {
     **dict.fromkeys(("id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
     **dict.fromkeys(("warpSize", "maxThreadsPerMultiprocessor"), 2**31 - 1),
 }
+# Names of spring 2021 for what a trace says of devices.
+_RENAMED_DEVICE_KEYS = {
+    "multiProcessorCount": "numSms",
+    "major": "computeMajor",
+    "minor": "computeMinor",
+    "maxThreadsPerMultiProcessor": "maxThreadsPerMultiprocessor",
+}
 # The versions that a trace tells, by how its producer is described.
 _VERSIONS = {
     "schemaVersion": "schema",
@@ -217,6 +224,13 @@ def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch
 
 def drop_unusable_values(metadata: dict[str, Any], losses: Losses) -> None:
     """Set the values that the tables of traces and devices cannot hold to None, and count them."""
+    if isinstance(early := metadata.pop("computeProperties", None), list) and "deviceProperties" not in metadata:
+        metadata["deviceProperties"] = [
+            {_RENAMED_DEVICE_KEYS.get(key, key): value for key, value in device.items()}
+            if isinstance(device, dict)
+            else device
+            for device in early
+        ]
     _drop(metadata, _TRACE_NUMBERS, ("host_name", "hostname"), losses)
     for key in (*_VERSIONS, *_OTHER_VERSIONS):
         _keep(metadata, key, _is_version(metadata.get(key)), losses)
