@@ -102,3 +102,40 @@ def test_work_without_its_call_has_no_operator_by_an_external_id_that_is_its_cor
     launch = slice_text("cudaLaunchKernel", 105, 2, cat='"cuda_runtime"', args='{"External id": 9, "correlation": 9}')
     texts = operator(100, 7), launch, kernel(90, 7, args=same.format(7)), kernel(120, 9, args=same.format(9))
     assert links(*texts) == [(None, None), (105, 100)]
+
+
+def arrow(number: int, called_ts: int, work_ts: int, category: str = "ac2g") -> str:
+    ends = (("s", 1, 1, called_ts, ""), ("f", 2, 0, work_ts, ', "bp": "e"'))
+    return ",".join(
+        f'{{"ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {ts}, "cat": "{category}", '
+        f'"name": "{category}"{more}}}'
+        for phase, pid, tid, ts, more in ends
+    )
+
+
+@pytest.mark.parametrize("category", ["ac2g", "async_cpu_to_gpu", "async"])
+def test_work_without_ids_has_the_call_in_which_its_arrow_begins(category: str) -> None:
+    calls = [slice_text("cudaLaunchKernel", ts, 2, cat='"cuda_runtime"') for ts in (101, 201)]
+    works = [slice_text("gemm", ts, 5, cat='"kernel"', pid=2, tid=0) for ts in (210, 215)]
+    arrows = arrow(7, 101, 210, category), arrow(8, 201, 215, category)
+    others = operator(100, None), operator(200, None), arrow(9, 100, 200, "fwdbwd")
+    assert links(*others, *calls, *works, *arrows) == [(101, 100), (201, 200)]
+
+
+def test_arrows_from_work_to_itself_link_nothing() -> None:
+    start = '{"ph": "s", "id": 7, "pid": 2, "tid": 0, "ts": 210, "cat": "ac2g", "name": "ac2g"}'
+    end = start.replace('"s"', '"f"')
+    texts = (
+        slice_text("cudaLaunchKernel", 101, 2, cat='"cuda_runtime"'),
+        slice_text("k", 210, cat='"kernel"', pid=2, tid=0),
+    )
+    assert links(operator(100, None), *texts, start, end) == [(None, None)]
+
+
+@pytest.mark.parametrize("has_others", [False, True])
+def test_work_written_as_begin_and_end_is_linked_by_its_external_id(has_others: bool) -> None:
+    begin = '{"ph": "B", "name": "k", "cat": "kernel", "pid": 2, "tid": 0, "ts": 110, "args": {"External id": 25}}'
+    end = begin.replace('"B"', '"E"').replace("110", "120")
+    others = [kernel(210, 26), call(205, 26)] if has_others else []
+    found = links(operator(100, 513), call(105, 25), begin, end, *others)
+    assert found == [(105, 100), *([(205, None)] if has_others else [])]

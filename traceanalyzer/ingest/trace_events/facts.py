@@ -70,7 +70,14 @@ ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
 PROTON = Recorder("proton", "proton", None, lambda names: False, framework="pytorch")  # as Triton is for PyTorch
 AUTOGRAD = Recorder("autograd", "kineto", None, lambda names: False, framework="pytorch")  # PyTorch's list of events
 
-_ONLY_EXTERNAL_IDS = "SELECT count(correlation) = 0 AND count(external_id) > 0 FROM read_parquet($gpu)"
+_NUMBERED_WORK = "SELECT 1 FROM read_parquet($gpu) WHERE correlation IS NOT NULL LIMIT 1"
+_LANES = "CREATE TABLE lanes AS SELECT event_id, pid, tid, start_ns FROM read_parquet($gpu_events)"
+# How Kineto calls the arrows from calls to work: of 2021, 2022, and since.
+_LAUNCH_ARROWS = """
+SELECT DISTINCT raw_category FROM read_parquet($other)
+WHERE phase = 's' AND raw_category IN ('async', 'async_cpu_to_gpu', 'ac2g', 'async_cpu_to_mlu')
+ORDER BY raw_category DESC LIMIT 1
+"""
 
 
 def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], list[str]]) -> Recorder | None:
@@ -137,16 +144,28 @@ def recast(
 
 
 def number_launches(database: duckdb.DuckDBPyConnection, stage: Path, files: Callable[[str], list[str]]) -> None:
-    """Rewrite calls and their GPU work with correlation ids where all that they have in common is an External id."""
-    parts = {part: files(part) for part in ("host", "gpu")}
-    if not all(parts.values()) or not database.execute(_ONLY_EXTERNAL_IDS, {"gpu": parts["gpu"]}).fetchall()[0][0]:
+    """Rewrite calls and their GPU work with numbers where none has a correlation id.
+
+    What they have in common is an External id, or else an arrow from the one to the other.
+    """
+    known = {part: files(part) for part in ("host", "gpu", "gpu_events", "other")}
+    if not (known["host"] and known["gpu"]) or database.execute(_NUMBERED_WORK, {"gpu": known["gpu"]}).fetchall():
         return
-    for statement in duckdb.extract_statements(sql("launch_numbers")):
-        database.execute(statement, {key: parts[key] for key in statement.named_parameters})
-    for part, before in parts.items():
-        _replace(database, stage, part, f"recast_{part}", before)
-    for table in ("launch_numbers", "recast_host", "recast_gpu"):
-        database.execute(f"DROP TABLE {table}")
+
+    def run(name: str, **more: object) -> None:
+        for statement in duckdb.extract_statements(sql(name)):
+            database.execute(statement, {key: (known | more)[key] for key in statement.named_parameters})
+
+    run("launch_numbers")
+    by_arrows = known["gpu_events"] and known["other"]
+    if by_arrows and not database.execute("SELECT 1 FROM launch_numbers LIMIT 1").fetchall():
+        for (arrow,) in database.execute(_LAUNCH_ARROWS, {"other": known["other"]}).fetchall():
+            database.execute(_LANES, {"gpu_events": known["gpu_events"]})
+            run("dialects/arrows", arrow=arrow, unit=1)
+    for part in ("host", "gpu"):
+        _replace(database, stage, part, f"recast_{part}", known[part])
+    for table in ("launch_numbers", "recast_host", "recast_gpu", "lanes", "links"):
+        database.execute(f"DROP TABLE IF EXISTS {table}")
 
 
 def _replace(database: duckdb.DuckDBPyConnection, stage: Path, part: str, table: str, before: list[str]) -> None:

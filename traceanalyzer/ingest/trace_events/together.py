@@ -71,7 +71,7 @@ _UNUSUAL_WORK = f"""
 SELECT event_id >> {FILE_BITS} AS number
 FROM read_parquet($path)
 GROUP BY number
-HAVING (count(correlation) = 0 AND count(external_id) > 0)
+HAVING count(correlation) = 0
     OR bool_or(
         device IS NULL
         OR device NOT BETWEEN 0 AND {2**_DEVICE_BITS - 2}
