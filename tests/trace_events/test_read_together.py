@@ -122,6 +122,7 @@ def test_ranks_of_real_traces_have_the_tables_that_each_has_alone(tmp_path: Path
         pytest.param([OPERATOR, CALL.replace('"correlation": 7', '"correlation": 7777777777')], id="long ids"),
         pytest.param([OPERATOR, slice_text("a", pid="null")], id="no process"),
         pytest.param([OPERATOR, KERNEL.replace("correlation", "External id")], id="work with external ids alone"),
+        pytest.param([OPERATOR.replace("aten", "[R0] aten")], id="a rank before names"),
     ],
 )
 def test_a_file_that_needs_a_look_of_its_own_is_left_and_its_neighbours_are_not(

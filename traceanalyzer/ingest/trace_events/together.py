@@ -42,7 +42,7 @@ from traceanalyzer.ingest.trace_events.facts import (
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import Process, SeveralRanksError, find_ranks
 from traceanalyzer.ingest.trace_events.reader import EventReader, Parts
-from traceanalyzer.ingest.trace_events.splitting import processes_in
+from traceanalyzer.ingest.trace_events.splitting import is_labelled, processes_in
 
 _ID = 2**FILE_BITS - 1
 _DEVICE_BITS = 12
@@ -156,6 +156,8 @@ def _is_plain(file: _File) -> bool:
     if not _texts(other, "phase") <= _PHASES or other.column("id2").null_count < len(other):
         return False
     if _texts(host, "raw_category") & _ROCPROF or not all(_are_ids(host.column(name)) for name in _LINKS):
+        return False
+    if is_labelled(host.column("name").slice(0, 100).to_pylist()):
         return False
     if any('"corr_id"' in text for text in gpu.column("args").slice(0, 10).to_pylist()):
         return False
