@@ -244,6 +244,13 @@ def test_processes_whose_work_lies_in_between_stay_open() -> None:
         found([host("3241", 0), host("3242", 20), device("0", 5), device("1", 25)], {"0": 0, "1": 1})
 
 
+def test_a_device_on_which_calls_are_drawn_is_no_rank() -> None:
+    drawn = Process("0", 50, 5, 0, 5, (51, 60), ("python", "AIU 0"))
+    assert found([host("3241", 0, "python", "CPU"), drawn], {"0": 0}) is None
+    with pytest.raises(SeveralRanksError):
+        found([host("3241", 0), host("3242", 20), drawn], {"0": 0})
+
+
 @pytest.mark.parametrize(
     "processes",
     [
@@ -329,6 +336,35 @@ def ingested(
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
     """Return the rows of a table of a trace."""
     return [row for file in sorted(folder.glob(f"{table}*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def prefixed(rows: list[dict[str, Any]], rank: int) -> list[dict[str, Any]]:
+    """Return events with the rank before their names, as mergers of VeOmni and others write it."""
+    process = {"ph": "M", "name": "process_name", "pid": rows[0]["pid"], "args": {"name": f"python{rank}"}}
+    return [{**row, "name": f"[R{rank}] {row['name']}"} for row in [process, *rows]]
+
+
+@pytest.mark.parametrize("chunk_bytes", [2**20, 700])
+def test_a_rank_before_the_names_of_events_is_that_of_their_processes(tmp_path: Path, chunk_bytes: int) -> None:
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 4037, "tid": 7, "ts": 5, "dur": 60}
+    rows = prefixed([*rank_events(4037, 0), step], 0) + prefixed(rank_events(5041, 1000, 3.0), 1)
+    traces = ingested(tmp_path, sorted(rows, key=lambda row: row.get("ts", 0.0)), chunk_bytes)
+    assert list(traces) == ["rank0", "rank1"]
+    for rank, folder in enumerate(traces.values()):
+        (trace,) = rows_of(folder, "traces")
+        names = {row["name"] for table in ("host_slices", "gpu_ops") for row in rows_of(folder, table)}
+        (process,) = {row["process_name"] for row in rows_of(folder, "threads")} - {None}
+        assert (trace["rank"], process) == (rank, f"python{rank}")
+        kernel = "k4037" if rank == 0 else "k5041"
+        assert names == {"aten::mm", "cudaLaunchKernel", kernel} | ({"ProfilerStep#3"} if rank == 0 else set())
+        assert [row["launch_id"] is not None for row in rows_of(folder, "gpu_ops")] == [True] * 3
+
+
+def test_names_that_begin_with_a_rank_among_others_stay(tmp_path: Path) -> None:
+    rows = rank_events(3241, 0)
+    rows[0] = {**rows[0], "name": "[R1] my range"}
+    (folder,) = ingested(tmp_path, rows).values()
+    assert rows_of(folder, "host_slices")[0]["name"] == "[R1] my range"
 
 
 @pytest.mark.check

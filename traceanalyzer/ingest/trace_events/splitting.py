@@ -38,6 +38,34 @@ _MEMBER_FIELDS: dict[str, pa.DataType] = {
     "last_id": pa.int64(),
 }
 _MEMBERS = pa.schema(_MEMBER_FIELDS)
+# The rank before the name of an event, and of each process whose events all have the same one.
+_LABEL = r"^\[(?i:rank|r)[ _:#=-]*\d{1,9}\] "
+_LABELS = """
+CREATE OR REPLACE TABLE rank_labels AS
+SELECT pid, min(label) AS label
+FROM (
+    SELECT pid, regexp_extract(name, $label) AS label
+    FROM (
+        SELECT pid, name FROM read_parquet($host)
+        UNION ALL SELECT pid, name FROM read_parquet($gpu_events)
+        UNION ALL SELECT pid, name FROM read_parquet($other)
+    )
+)
+WHERE label <> ''
+GROUP BY pid
+HAVING min(label) = max(label)
+"""
+_MOVED = f"""
+COPY (
+    SELECT rows.* REPLACE (
+        regexp_replace(name, $label, '') AS name,
+        coalesce(nullif(regexp_extract(name, $label), ''), rank_labels.label, '') || rows.pid AS pid
+    )
+    FROM read_parquet('{{path}}') AS rows
+    LEFT JOIN rank_labels USING (pid)
+    ORDER BY event_id
+) TO '{{target}}' ({PART_OPTIONS})
+"""
 
 
 class TraceParts(Struct, frozen=True):
@@ -54,9 +82,11 @@ def split_by_rank(
 ) -> list[TraceParts]:
     """Return the parts of each trace of a file: one, or one a rank where several were merged.
 
-    The parts lie in `stage`, the arguments of events in `folder`/0; those of several ranks are written anew, chunk by
-    chunk, and the ones before are removed.
+    Where the names of events begin with the rank, it is moved to their processes. The parts lie in `stage`, the
+    arguments of events in `folder`/0; those of several ranks are written anew, chunk by chunk, and the ones before are
+    removed.
     """
+    _move_labels(database, stage)
     try:
         args = [str(path) for path in sorted((folder / "0").glob("event_args-*.parquet"))]
         merged = _find_ranks(database, stage, parts.document, args)
@@ -73,6 +103,31 @@ def split_by_rank(
         TraceParts(name, splitter.stages[place], _parts_of(parts, merged.ranks, place, counts[place]), losses.copy())
         for place, name in enumerate(splitter.names)
     ]
+
+
+def is_labelled(names: Sequence[str | None]) -> bool:
+    """Return whether names of events begin with the rank: [R0] cudaLaunchKernel."""
+    return bool(names) and all(name is not None and re.match(_LABEL, name) for name in names)
+
+
+def _move_labels(database: duckdb.DuckDBPyConnection, stage: Path) -> None:
+    """Take the rank from the names of events to the numbers of their processes, as other mergers write it."""
+    files = {part: _files(stage, part) for part in PARTS}
+    first_names = [
+        name
+        for part in ("host", "gpu_events")
+        for (name,) in database.execute(
+            "SELECT name FROM read_parquet($files) LIMIT 100", {"files": files[part]}
+        ).fetchall()
+    ]
+    if not is_labelled(first_names):
+        return
+    database.execute(_LABELS, {part: files[part] for part in PARTS} | {"label": _LABEL})
+    for path in map(Path, (path for part in PARTS for path in files[part])):
+        target = path.with_name(f"new-{path.name}")
+        database.execute(_MOVED.format(path=_quoted(path), target=_quoted(target)), {"label": _LABEL})
+        target.replace(path)
+    database.execute("DROP TABLE rank_labels")
 
 
 def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object]) -> list[Process]:

@@ -42,7 +42,7 @@ from traceanalyzer.ingest.trace_events.facts import (
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import Process, SeveralRanksError, find_ranks
 from traceanalyzer.ingest.trace_events.reader import EventReader, Parts
-from traceanalyzer.ingest.trace_events.splitting import processes_in
+from traceanalyzer.ingest.trace_events.splitting import is_labelled, processes_in
 
 _ID = 2**FILE_BITS - 1
 _DEVICE_BITS = 12
@@ -68,16 +68,20 @@ SELECT * REPLACE (
 FROM read_parquet($path)
 """
 _UNUSUAL_WORK = f"""
-SELECT DISTINCT event_id >> {FILE_BITS}
+SELECT event_id >> {FILE_BITS} AS number
 FROM read_parquet($path)
-WHERE device IS NULL
-    OR device NOT BETWEEN 0 AND {2**_DEVICE_BITS - 2}
-    OR is_device_lost
-    OR is_sycl
-    OR track_pid IS NOT NULL
-    OR lost_values > 0
-    OR correlation NOT BETWEEN 0 AND {_ID}
-    OR external_id NOT BETWEEN 0 AND {_ID}
+GROUP BY number
+HAVING count(correlation) = 0
+    OR bool_or(
+        device IS NULL
+        OR device NOT BETWEEN 0 AND {2**_DEVICE_BITS - 2}
+        OR is_device_lost
+        OR is_sycl
+        OR track_pid IS NOT NULL
+        OR lost_values > 0
+        OR correlation NOT BETWEEN 0 AND {_ID}
+        OR external_id NOT BETWEEN 0 AND {_ID}
+    )
 """
 _USED_DEVICES = f"SELECT DISTINCT event_id >> {FILE_BITS}, device FROM read_parquet($path) ORDER BY ALL"
 
@@ -152,6 +156,8 @@ def _is_plain(file: _File) -> bool:
     if not _texts(other, "phase") <= _PHASES or other.column("id2").null_count < len(other):
         return False
     if _texts(host, "raw_category") & _ROCPROF or not all(_are_ids(host.column(name)) for name in _LINKS):
+        return False
+    if is_labelled(host.column("name").slice(0, 100).to_pylist()):
         return False
     if any('"corr_id"' in text for text in gpu.column("args").slice(0, 10).to_pylist()):
         return False
