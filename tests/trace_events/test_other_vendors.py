@@ -134,3 +134,30 @@ def test_whatever_reads_names_of_calls_knows_the_same_vendors(root: Path) -> Non
     }
     assert {seen for seen in found if "musa" not in seen} == OF_TWO_VENDORS
     assert {seen.partition(" ")[0] for seen in found - OF_TWO_VENDORS} == OF_ALL_VENDORS
+
+
+@pytest.mark.parametrize(
+    ("category", "call", "blocks"),
+    [
+        ("cuda_runtime", "hipExtModuleLaunchKernel", (2, 4, 1)),
+        ("cuda_runtime", "hipLaunchKernel", (511, 4, 1)),
+        ("hip_api", "hipExtModuleLaunchKernel", (511, 4, 1)),  # rocprofv3, whose reader counts blocks
+    ],
+)
+def test_grids_that_kineto_writes_in_threads_are_in_blocks(category: str, call: str, blocks: tuple[int, ...]) -> None:
+    """hipExtModuleLaunchKernel takes its grid in threads; Kineto (PyTorch 2.0 to 2.9 for ROCm) writes it as it is."""
+    shared = {"ph": "X", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
+    launch = {**shared, "cat": category, "name": call, "args": {"correlation": 7}}
+    sizes = {"grid": [511, 4, 1], "block": [256, 1, 1]}
+    kernel = {
+        **shared,
+        "cat": "kernel",
+        "name": "Cijk",
+        "pid": 0,
+        "ts": 20,
+        "args": {"device": 0, "stream": 0, "correlation": 7},
+    }
+    kernel["args"] |= sizes
+    (op,) = read(json.dumps({"schemaVersion": 1, "traceEvents": [launch, kernel]}))["gpu_ops"]
+    assert (op["grid_x"], op["grid_y"], op["grid_z"]) == blocks
+    assert (op["block_x"], op["launch_id"] is not None) == (256, True)

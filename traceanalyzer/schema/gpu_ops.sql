@@ -24,9 +24,9 @@ CREATE TABLE gpu_ops (
     copy_kind     VARCHAR,           -- HtoD, DtoH, DtoD, PtoP, HtoH; NULL: not a copy, or unknown; op: it starts a copy, waits for one, or for an infeed
     src_kind      VARCHAR,           -- kind of a copy's source memory: pageable, pinned, device, managed, array, host (kind unknown)
     dst_kind      VARCHAR,           -- kind of the destination memory of a copy or memset
-    grid_x        BIGINT,            -- launch grid
-    grid_y        BIGINT,            -- launch grid
-    grid_z        BIGINT,            -- launch grid
+    grid_x        BIGINT,            -- launch grid, in blocks
+    grid_y        BIGINT,            -- launch grid, in blocks
+    grid_z        BIGINT,            -- launch grid, in blocks
     block_x       BIGINT,            -- thread block
     block_y       BIGINT,            -- thread block
     block_z       BIGINT,            -- thread block

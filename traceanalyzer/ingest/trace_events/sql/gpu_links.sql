@@ -11,7 +11,7 @@ WITH recorded AS (
     SELECT
         event_id,
         coalesce(tracks.device, gpu.device) AS device,
-        stream, start_ns, correlation, external_id, kind,
+        stream, start_ns, correlation, external_id, kind, grid_x, grid_y, grid_z, block_x, block_y, block_z,
         hash(stream, start_ns, name) AS work
     FROM read_parquet($gpu) AS gpu
     LEFT JOIN device_tracks AS tracks ON tracks.pid = gpu.track_pid
@@ -60,7 +60,7 @@ unproven AS (
 ),
 ops AS (
     SELECT
-        event_id, device, stream, start_ns, kind,
+        event_id, device, stream, start_ns, kind, grid_x, grid_y, grid_z, block_x, block_y, block_z,
         CASE WHEN unproven.correlation IS NULL THEN recorded.correlation END AS correlation,
         CASE
             WHEN unproven.correlation IS NOT NULL OR $several_processes THEN NULL
@@ -74,7 +74,10 @@ ops AS (
     LEFT JOIN grouped_calls AS called ON called.correlation = recorded.correlation
 ),
 calls AS (
-    SELECT grouped_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id
+    SELECT
+        grouped_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id,
+        -- HIP takes the grid of these in threads, and Kineto writes it so.
+        raw_category = 'cuda_runtime' AND name IN ('hipExtModuleLaunchKernel', 'hipHccModuleLaunchKernel') AS counts_threads
     FROM read_parquet($slices) AS slices
     JOIN grouped_calls USING (slice_id)
     WHERE category IN ('runtime', 'driver')
@@ -139,7 +142,10 @@ SELECT
     CASE
         WHEN coalesce(calls.op_id, operators.slice_id) = operators.slice_id THEN 'external_id'
         WHEN calls.op_id IS NOT NULL THEN 'nesting'
-    END AS link_source
+    END AS link_source,
+    in_blocks(ops.grid_x, ops.block_x, counts_threads) AS grid_x,
+    in_blocks(ops.grid_y, ops.block_y, counts_threads) AS grid_y,
+    in_blocks(ops.grid_z, ops.block_z, counts_threads) AS grid_z
 FROM ops
 LEFT JOIN calls ON calls.correlation = ops.correlation
 LEFT JOIN innermost ON innermost.external_id = ops.external_id

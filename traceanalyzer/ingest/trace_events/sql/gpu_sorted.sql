@@ -2,7 +2,7 @@
 SELECT
     ops.event_id AS op_id,
     coalesce(tracks.device, ops.device, 0) AS device,
-    ops.* EXCLUDE (event_id, device, track_pid, start_ns, is_sycl, is_device_lost, group_ranks, lost_values),
+    ops.* EXCLUDE (event_id, device, track_pid, start_ns, is_sycl, is_device_lost, group_ranks, lost_values, grid_x, grid_y, grid_z),
     ops.start_ns + $base_ns AS start_ns,
     CASE WHEN contains(ops.group_ranks, '...') THEN coalesce(groups.ranks, ops.group_ranks) ELSE ops.group_ranks END
         AS group_ranks

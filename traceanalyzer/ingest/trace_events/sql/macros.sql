@@ -227,6 +227,9 @@ CREATE OR REPLACE MACRO async_begins(files) AS TABLE (
 -- Whether a call launches one kernel.
 CREATE OR REPLACE MACRO is_plain_launch(name) AS
     calls_to(name, 'launch') AND NOT contains(name, 'MultiDevice');
+-- The blocks of one side of a grid; where the call counts threads, the last block may not be full.
+CREATE OR REPLACE MACRO in_blocks(side, block_side, counts_threads) AS
+    if(coalesce(counts_threads, FALSE), (side + block_side - 1) // block_side, side);
 -- 1 where a launch has one of the lists, and not three numbers of it.
 CREATE OR REPLACE MACRO is_list_lost(args, word, keys, sides) AS
     CASE
