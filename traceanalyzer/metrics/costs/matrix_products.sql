@@ -1,7 +1,8 @@
 -- One row per kernel of a matmul (GEMM) whose operator's input shapes were recorded: its sizes, and how fast it ran.
 --
 -- A batch of products of m x k with k x n matrices takes 2 * batch * m * n * k operations. Tensor cores and wide loads
--- need n and k (the rows of both operands in memory) in multiples of 16 bytes.
+-- need n and k (the rows of both operands in memory) in multiples of 16 bytes. Where an operator launches several of these
+-- kernels, such as one that adds up what the others made of parts of k, each has done its share of the product by duration.
 --
 -- empty without: kernel_class WHERE class = 'gemm' AND operator IS NOT NULL
 -- columns: trace, rank, device, trace_id
@@ -12,13 +13,14 @@
 --   m            BIGINT   rows of the result
 --   n            BIGINT   columns of the result
 --   k            BIGINT   length of each dot product
---   flops        DOUBLE   operations
+--   flops        DOUBLE   operations, or its share of them
 --   tflops       DOUBLE   rate in TFLOP/s: operations per ns / 1000
---   size_bytes   DOUBLE   both operands and the result, each once: the least that memory has to move
+--   size_bytes   DOUBLE   both operands and the result, each once: the least that memory has to move, or its share
 --   is_aligned   BOOLEAN  the n and k elements each take a multiple of 16 bytes
 WITH products AS (
     SELECT
         kernels.*,
+        kernels.dur_ns / nullif(sum(kernels.dur_ns) OVER (PARTITION BY kernels.trace_id, kernels.operator_id), 0) AS part,
         operators.input_shapes AS dims,
         CASE WHEN kernels.operator IN ('aten::mm', 'aten::bmm') THEN 0 ELSE 1 END AS first_operand
     FROM kernel_class AS kernels
@@ -41,9 +43,9 @@ sizes AS (
         lhs[-2] AS m,
         rhs[-1] AS n,
         lhs[-1] AS k,
-        2::DOUBLE * batch * m * n * k AS flops,
+        part * 2 * batch * m * n * k AS flops,
         CASE precision WHEN 'fp8' THEN 16 WHEN 'bf16' THEN 8 WHEN 'fp16' THEN 8 WHEN 'fp64' THEN 2 ELSE 4 END AS unit,
-        16::DOUBLE / unit * batch * (m * k + k * n + m * n) AS size_bytes
+        part * 16 / unit * batch * (m * k + k * n + m * n) AS size_bytes
     FROM operands
     WHERE len(lhs) IN (2, 3) AND len(rhs) = len(lhs) AND lhs[-1] = rhs[-2]
 )
