@@ -52,6 +52,13 @@ def test_a_script_has_shapes_types_strides_and_the_recorded_time() -> None:
     assert "DEVICE = 'cuda'" in script
 
 
+def test_types_of_pytorch_for_windows_are_those_of_linux() -> None:
+    types = ["struct c10::Half", "__int64"]
+    script = _replay("aten::take", shapes=[[64], [8]], args={"Input type": types, "Input Strides": [[1], [1]]})
+    assert "tensor((64,), torch.float16, (1,)),\n" in script
+    assert "tensor((8,), torch.int64, (1,)),\n" in script
+
+
 def test_what_the_trace_does_not_hold_is_assigned_at_the_top() -> None:
     script = _replay(
         "aten::embedding",

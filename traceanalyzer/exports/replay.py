@@ -28,6 +28,7 @@ _TYPES = {
     "c10::complex<double>": "complex128",
     "long": "int64",
     "long int": "int64",
+    "__int64": "int64",
     "int": "int32",
     "short": "int16",
     "short int": "int16",
@@ -113,7 +114,7 @@ def _script(operator: str, call: Mapping[str, Any], run: str, place: str) -> str
     limit = _index_limit(operator, shapes, values)
     settings, arguments, has_indices = [], [], False
     for at, shape in enumerate(shapes):
-        kind = str(types[at]) if at < len(types) else ""
+        kind = str(types[at]).removeprefix("struct ") if at < len(types) else ""  # struct: PyTorch for Windows
         stride = strides[at] if at < len(strides) else None
         value = values[at] if at < len(values) else None
         if kind in _TYPES:

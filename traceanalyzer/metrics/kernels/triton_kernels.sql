@@ -19,7 +19,7 @@ arguments AS (
     SELECT
         slices.trace_id, slices.slice_id, slices.name,
         json_extract(slices.input_shapes, '$[*]') AS dims,
-        TRY_CAST(args.args ->> '$."Input type"' AS VARCHAR[]) AS types
+        type_names(args.args ->> '$."Input type"') AS types
     FROM canonical.host_slices AS slices
     JOIN canonical.event_args AS args ON args.trace_id = slices.trace_id AND args.event_id = slices.slice_id
     WHERE slices.category = 'cpu_op' AND starts_with(slices.name, 'triton_')
