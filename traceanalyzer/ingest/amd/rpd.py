@@ -65,6 +65,8 @@ _COPIES = {
     "CopyDeviceToDevice": "DEVICE_TO_DEVICE",
     "CopyHostToHost": "HOST_TO_HOST",
 }
+# HIP takes the grid of these in threads, and the recorder writes it so.
+_COUNT_THREADS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 _MARKER = "UserMarker"
 # The recorder's own work.
 _OVERHEAD = re.compile(r"::writeRows$|^hcc_activity_callback|^rpdflush")
@@ -137,6 +139,7 @@ class RpdRecording(ProcessRecording):
         self._allocations: list[dict[str, Any]] = []
         self._devices: set[int] = set()
         self._own_calls = self._other_calls = np.empty(0, np.int64)
+        self._counting_threads: list[Int] = []  # calls
 
     def _number_rows(self) -> tuple[dict[str, int], int]:
         first, firsts = 0, {}
@@ -185,6 +188,8 @@ class RpdRecording(ProcessRecording):
         names = _texts(self._strings, batch.column("apiName_id")).dictionary_encode()
         distinct: list[str] = [name or "" for name in names.dictionary.to_pylist()] or [""]
         place = names.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        count_threads = np.array([name in _COUNT_THREADS for name in distinct])[place]
+        self._counting_threads.append(integers(batch.column("id"))[count_threads])
         kind = np.array([_kind_of(name) for name in distinct], np.int64)[place]
         categories = _texts(self._strings, batch.column("category_id"))
         kind[flags(pc.call_function("is_in", [categories], pc.SetLookupOptions(_OPERATORS)))] = 5
@@ -233,7 +238,7 @@ class RpdRecording(ProcessRecording):
         links = self._columns("link", "op_id", "api_id")
         link_at = Lookup(links[0])
         own, others = Lookup(self._own_calls), Lookup(self._other_calls)
-        launches = self._columns("launch", *(column.name for column in TABLES[6].columns))
+        launches = self._launches()
         launch_at = Lookup(launches[0])
         moved = self._columns("moved", "api_ptr_id", "size", "kind")
         moved_at = Lookup(moved[0])
@@ -257,6 +262,16 @@ class RpdRecording(ProcessRecording):
             is_work = np.array(is_known, np.bool_) & ~np.array(is_barrier, np.bool_)
             batch, api, types = batch.filter(pa.array(is_work)), api[is_work], types.filter(pa.array(is_work))
             yield self._work_rows(batch, api, types, (launch_at, launches), (moved_at, moved))
+
+    def _launches(self) -> list[Int]:
+        """Return the columns of launches, with grids in blocks."""
+        api, *sizes = self._columns("launch", *(column.name for column in TABLES[6].columns))
+        in_threads = np.isin(api, np.concatenate([np.empty(0, np.int64), *self._counting_threads]))
+        for axis in range(3):
+            side, block_side = sizes[axis], sizes[axis + 3]
+            in_blocks = (side + block_side - 1) // np.maximum(block_side, 1)
+            sizes[axis] = np.where(in_threads & (side > 0) & (block_side > 0), in_blocks, side)
+        return [api, *sizes]
 
     def _work_rows(
         self,
