@@ -243,6 +243,39 @@ def test_an_agent_that_is_no_number_is_counted(odd: object, key: str) -> None:
     assert counted == ({"bad-number": 1} if key == "src_agent" else {"device-lost": 1})
 
 
+@pytest.mark.parametrize("prefix", ["", "rocm_"])  # rocprofv3, rocprof-sys
+def test_work_that_traceconv_writes_as_async_events_is_work_of_its_device(prefix: str) -> None:
+    def pair(local: str, name: str, category: str, begin_ns: int, end_ns: int, args: dict[str, object]) -> list[Event]:
+        """Return a slice of a track that is no thread: traceconv writes its pid as tid, and whole microseconds."""
+        own = {"name": name, "cat": prefix + category, "pid": 5, "tid": 5, "id2": {"local": local}}
+        times = {"begin_ns": begin_ns, "end_ns": end_ns, "corr_id": 7}
+        return [
+            {**own, "ph": "b", "ts": begin_ns // 1000, "args": {**times, **args}},
+            {**own, "ph": "e", "ts": end_ns // 1000, "args": {}},
+        ]
+
+    copied = {"stream_id": 3, "bytes": 64} if prefix else {"dst_agent": "GPU-0", "copy_bytes": 64}
+    computed = {"stream_id": 3} if prefix else {"agent": "GPU-0"}
+    tables = tables_of(
+        process(5, "program"),
+        *pair("0x1a", "hipMemcpyAsync", "hip_api", 1_000_100, 1_005_100, {"tid": 61}),
+        *pair("0x1b", "MEMORY_COPY_HOST_TO_DEVICE", "memory_copy", 1_010_000, 1_010_700, copied),
+        *pair("0x1c", "gemm", "kernel_dispatch", 1_011_000, 1_017_500, computed),
+    )
+    assert works(tables) == [
+        ("memcpy", "MEMORY_COPY_HOST_TO_DEVICE", 0, 700, "hipMemcpyAsync"),
+        ("kernel", "gemm", 0, 6_500, "hipMemcpyAsync"),
+    ]
+    # Where no stream is named, each lane of the device is one.
+    assert [op["stream"] for op in tables["gpu_ops"]] == ([3, 3] if prefix else [27, 28])
+    assert [op["size_bytes"] for op in tables["gpu_ops"]] == [64, None]
+    (call,) = tables["host_slices"]
+    assert (call["start_ns"], call["dur_ns"], call["category"]) == (1_000_100, 5_000, "runtime")
+    assert [thread["tid"] for thread in tables["threads"] if thread["thread_id"] == call["thread_id"]] == ["61"]
+    assert (tables["async_slices"], tables["defects"]) == ([], [])
+    assert recorded_by(tables)[:2] == ("rocprof", "amd")
+
+
 # RPD ----------------------------------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,10 @@ texts AS (
         coalesce(known.device, known."dev-id", known."gpu-id") AS device_alone,
         coalesce(device_alone, agent) AS device_text,
         -- PyTorch may draw the work of graphs on lanes of names that its program gave, where it overlaps.
-        coalesce(known.original_stream, known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
+        coalesce(
+            known.original_stream, known.stream, known."stream-id", known."queue-id", known."stream_ID",
+            CASE WHEN known.corr_id IS NOT NULL THEN args ->> '$.stream_id' END
+        ) AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
             known.correlation, known.correlation_id,
@@ -120,7 +123,7 @@ SELECT
         known_device,
         CASE
             WHEN device_text IS NOT NULL THEN NULL
-            WHEN TRY_CAST(pid AS INTEGER) BETWEEN 0 AND 1023 THEN CAST(pid AS INTEGER)
+            WHEN known.corr_id IS NULL AND TRY_CAST(pid AS INTEGER) BETWEEN 0 AND 1023 THEN CAST(pid AS INTEGER)
             WHEN TRY_CAST(pid AS BIGINT) IS NOT NULL THEN 0
         END
     ) AS device,
