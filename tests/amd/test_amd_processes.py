@@ -177,7 +177,7 @@ ALLOCATIONS = "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,St
 def test_tables_of_allocations_say_what_was_held_and_where(tmp_path: Path, beside: bool) -> None:
     rows = [
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_FREE,,0,0x7f10,2,1900,1950",
-        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,4096,0x7f10,1,1000,1050",
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,4096,0x0000000000007f10,1,1000,1050",
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 0,64,0x20,3,1000,1060",
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,64,nowhere,3,1000,1060",
     ]

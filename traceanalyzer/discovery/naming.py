@@ -256,9 +256,14 @@ _OTHER_TEXTS = (
         "record the job with Nsight Systems: nsys profile -t cuda,nvtx",
     ),
     (
-        re.compile(rb'^"?Index"?[,;\t]"?KernelName"?[,;\t]'),
-        "a table of rocprof 1",
-        "give the JSON that rocprof writes beside it, or record with rocprofv3 --runtime-trace",
+        re.compile(rb'^"?Index"?[,;\t]"?KernelName"?[,;\t](?=.*BeginNs)'),
+        "a table of the kernels that the JSON of rocprof beside it holds, too",
+        "give that JSON",
+    ),
+    (
+        re.compile(rb'^"?(?:Index"?[,;\t]"?KernelName|Dispatch_ID"?[,;\t]"?GPU_ID)"?[,;\t]'),
+        "a table of counters without times",
+        "record the times of kernels, too: rocprof --timestamp on, or rocprofv3 --runtime-trace",
     ),
     (
         re.compile(rb'^"?Name"?[,;\t]"?Calls"?[,;\t]"?TotalDurationNs"?[,;\t]'),
@@ -308,7 +313,7 @@ def other_format(path: Path) -> tuple[str, str] | None:
         lacked = lacked_columns(head)
         what = f"a table of rocprofv3 that lacks what it is read by ({lacked})"
         return (
-            (what, "give the database of the same recording, or let `rocpd convert` write the table")
+            (what, "give the database of the same recording, or record it again: rocprofv3 --runtime-trace")
             if lacked
             else None
         )
