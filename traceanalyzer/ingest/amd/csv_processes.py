@@ -117,7 +117,7 @@ def separator_in(header: str) -> str:
 def lacked_columns(head: bytes) -> str:
     """Return the columns that a table lacks which has most of what one of rocprofv3's has; empty for other tables."""
     columns = _columns_in(head)
-    lacked = min((_TABLES[kind] - columns for kind in _LEADING), key=len)
+    lacked = min((_TABLES[kind] - columns for kind in sorted(_LEADING, key=lambda kind: -len(_TABLES[kind]))), key=len)
     is_known = any(
         lacked < _TABLES[kind] and len(_TABLES[kind] - columns) * 2 < len(_TABLES[kind]) for kind in _LEADING
     )
