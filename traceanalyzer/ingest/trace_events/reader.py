@@ -36,9 +36,11 @@ LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
 _GROWTH_BYTES = 2**20
 _TIME_SAMPLE_BYTES = 256 * 2**10
-_LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.(\d+)')
-# A double near 1.7e15 µs can hold only these; a tool that wrote the file again leaves no other fraction.
-_DOUBLE_FRACTIONS = frozenset({b"0", b"25", b"5", b"75"})
+# Times since 1970, as that profiler wrote them.
+_LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{16,}\.(\d+)')
+# A double near 1.7e15 µs holds quarters, which most programs write with one digit; a tool that wrote the file again
+# leaves no other fraction.
+_DOUBLE_FRACTIONS = frozenset({b"0", b"2", b"25", b"5", b"75", b"8"})
 # With padded nanoseconds one fraction in ten begins with 0: this many without one are no accident.
 _ENOUGH_FRACTIONS = 100
 _DECODER = json.JSONDecoder()
