@@ -28,6 +28,7 @@ from traceanalyzer.run import open_run
         ("GPU 0 (eBPF)", "another tool"),
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
+        ("Device 0", "nsys2json"),
         ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
         *((process, "accelerator") for process in ("MLU 0", "MUSA 0", "NeuronCore 3", "Habana HPU 0")),
     ],
@@ -62,6 +63,15 @@ def _trace(folder: Path, process: str) -> Path:
 
 
 @pytest.mark.check
+def test_a_process_that_is_named_by_its_id_alone_names_its_format(tmp_path: Path) -> None:
+    """As nsys2json writes kernels, beside NVTX ranges on the same process."""
+    own = {"name": "sgemm", "cat": "cuda", "ph": "X", "ts": 10, "dur": 5, "pid": "Device 0", "tid": "Stream 7"}
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps([own]))
+    with pytest.raises(TraceAnalyzerError, match="nsys2json made"):
+        open_run(file, store=tmp_path / "store").close()
+
+
 def test_async_events_of_a_device_are_work_of_it(tmp_path: Path) -> None:
     """As the example of a profiler in NCCL's sources writes them, which gives them no end and no thread."""
     own = {"name": "KernelCh", "cat": "GPU", "id": 0, "pid": 7, "tid": 1}

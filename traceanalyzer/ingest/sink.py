@@ -113,8 +113,9 @@ def _unread_work(folder: Path, op_count: int, slice_count: int) -> str:
     processes: list[str | None] = []
     others: list[str | None] = []
     if slice_count and _row_count(threads):
-        named = _columns(threads, "thread_id", "process_name").columns
-        names = dict(zip(*(column.to_pylist() for column in named), strict=True))
+        named = [column.to_pylist() for column in _columns(threads, "thread_id", "process_name", "pid").columns]
+        # Without names, processes may have texts in the place of numbers.
+        names = {thread: name or pid for thread, name, pid in zip(*named, strict=True)}
         rows = _columns(slices, "thread_id", "category", "raw_category")
         processes += map(names.get, pc.unique(rows.column("thread_id")).to_pylist())
         others += _categories_of(rows, "other")
