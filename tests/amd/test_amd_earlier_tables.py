@@ -58,6 +58,12 @@ def test_kernels_of_earlier_recorders_are_read(recorder: str, tmp_path: Path) ->
     )
 
 
+def test_the_first_versions_of_rocprofv3_name_segments(tmp_path: Path) -> None:
+    head = "Kind,Agent_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Private_Segment_Size,Group_Segment_Size"
+    tables = tables_of(table(tmp_path / "7_kernel_trace.csv", head, "KERNEL_DISPATCH,1,k,1000,1070,32,4096"))
+    assert [kernel["shared_memory_bytes"] for kernel in tables["gpu_ops"]] == [4096]
+
+
 def test_kernels_of_rocprof_1_count_once_beside_its_json(tmp_path: Path) -> None:
     results = table(tmp_path / "results.csv", *ROWS["rocprof 1"])
     (tmp_path / "results.json").write_text('{"traceEvents": [{}]}')

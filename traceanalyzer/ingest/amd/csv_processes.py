@@ -34,6 +34,8 @@ _TABLES = {
     "allocation": {"operation", "allocation_size", "address", "end_timestamp"},
     "agent": {"agent_type", "node_id"},
 }
+# As the first versions of rocprofv3 say it.
+_COLUMNS_OF_FIRST = {"group_segment_size": "lds_block_size", "private_segment_size": "scratch_size"}
 # rocprof 1 and 2, and ROCm Compute Profiler: their tables name the GPU, and have a column for each counter.
 _EARLIER = {"gpu-id", "gpu_id"}
 # What is no counter there, by rocprofv3's name where it has one. Grids and work-groups are products of their sides.
@@ -90,7 +92,8 @@ def _columns_in(head: bytes) -> set[str]:
 def _columns(header: str) -> list[str]:
     """Return the columns of a table in small letters, those of earlier recorders as rocprofv3 calls them."""
     names = [name.lower() for name in _written_columns(header)]
-    return [_COLUMNS_OF_EARLIER.get(name, name) for name in names] if _EARLIER & set(names) else names
+    others = _COLUMNS_OF_EARLIER if _EARLIER & set(names) else _COLUMNS_OF_FIRST
+    return [others.get(name, name) for name in names]
 
 
 def _written_columns(header: str) -> list[str]:
