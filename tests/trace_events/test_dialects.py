@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from both_readers import need_library
 from trace_event_tables import Tables, events, read
 
+from traceanalyzer.ingest.native import READER_VARIABLE
 from traceanalyzer.ingest.trace_events.facts import RECORDERS, XLA
 
 Event = dict[str, Any]
@@ -254,8 +257,8 @@ def test_work_that_traceconv_writes_as_async_events_is_work_of_its_device(prefix
             {**own, "ph": "e", "ts": end_ns // 1000, "args": {}},
         ]
 
-    copied = {"stream_id": 3, "bytes": 64} if prefix else {"dst_agent": "GPU-0", "copy_bytes": 64}
-    computed = {"stream_id": 3} if prefix else {"agent": "GPU-0"}
+    copied: dict[str, object] = {"stream_id": 3, "bytes": 64} if prefix else {"dst_agent": "GPU-0", "copy_bytes": 64}
+    computed: dict[str, object] = {"stream_id": 3} if prefix else {"agent": "GPU-0"}
     tables = tables_of(
         process(5, "program"),
         *pair("0x1a", "hipMemcpyAsync", "hip_api", 1_000_100, 1_005_100, {"tid": 61}),
@@ -368,6 +371,29 @@ def test_proton_draws_streams_as_threads_of_one_process() -> None:
     # Another tool's process of this name is none of it.
     other = proton(drawn(0, 4242, "f", 1_000, 90, cat="function"), drawn(0, 7, "k", 1_000, 90, cat="kernel"))
     assert recorded_by(other)[0] != "proton"
+
+
+@pytest.mark.parametrize("reader", ["native", "duckdb"])
+@pytest.mark.parametrize("chunk_bytes", [150, 2**20])
+def test_proton_of_2025_writes_a_document_for_each_stream(
+    reader: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton 3.4 and 3.5 (TraceData.cpp): kernels of no process, and the thread is the stream."""
+    if reader == "native":
+        need_library()
+    monkeypatch.setenv(READER_VARIABLE, reader)
+
+    def document(stream: int) -> str:
+        own = {"cat": "kernel", "ph": "X", "tid": stream, "args": {"call_stack": ["ROOT", "layer", "k"]}}
+        kernels = [{**own, "name": f"k{place}", "ts": 10.5 * place + stream, "dur": 5.25} for place in range(4)]
+        return json.dumps({"displayTimeUnit": "us", "traceEvents": kernels}, separators=(",", ":")) + "\n"
+
+    tables = read(document(0) + document(13) + document(14), chunk_bytes=chunk_bytes)
+    of_streams = Counter(op["stream"] for op in tables["gpu_ops"])
+    assert of_streams == {0: 4, 13: 4, 14: 4}
+    assert {(op["device"], op["kind"], op["dur_ns"]) for op in tables["gpu_ops"]} == {(0, "kernel", 5_250)}
+    assert (tables["host_slices"], tables.defects) == ([], {})
+    assert recorded_by(tables)[0] == "proton"
 
 
 def test_records_that_stand_twice_in_a_file_of_proton_count_once() -> None:

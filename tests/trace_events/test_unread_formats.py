@@ -29,6 +29,7 @@ from traceanalyzer.run import open_run
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
         ("Device 0", "nsys2json"),
+        ("matmul_kernel Core7 CTA0", "inside of kernels"),
         ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
         *((process, "accelerator") for process in ("MLU 0", "MUSA 0", "NeuronCore 3", "Habana HPU 0")),
     ],

@@ -48,6 +48,9 @@ _COMMA = re.compile(r"\s*,\s*")
 # The rows of `categories`, alike in all databases: asking for them takes as long as reading a few hundred events.
 _KNOWN_CATEGORIES: list[tuple[str, str, str]] = []
 _CLOSED = re.compile(rb"\s*\]")
+# Proton of Triton 3.4 and 3.5 writes a document for each stream, one a line.
+_BETWEEN_STREAMS = re.compile(rb'\}\r?\n\{"displayTimeUnit":"us","traceEvents":\[')
+_MOST_BETWEEN_BYTES = 64
 
 
 class Parts(Struct):
@@ -110,9 +113,12 @@ class EventReader:
                         cursor, scanner, scratch, self._losses, self._offset, unpadded=unpadded, kept=self._kept
                     )
                 )
-            self._read_chunks(parts)
-            if not self._list_ended:
-                self._read_last(parts)
+            while True:
+                self._read_chunks(parts)
+                if not self._list_ended:
+                    self._read_last(parts)
+                if not self._goes_on():
+                    break
             while self._writing:
                 self._await_parser()
             self._read_trailer(parts.document)
@@ -303,6 +309,17 @@ class EventReader:
         self._drop(len(chunk.data))
         parser = self._idle.popleft()
         self._accept(chunk, parser, self._read_damaged(chunk, parser), parts)
+
+    def _goes_on(self) -> bool:
+        """Return whether the list of another stream follows, and go to its first event."""
+        while len(self._buffer) < _MOST_BETWEEN_BYTES and self._more():
+            pass
+        between = _BETWEEN_STREAMS.match(self._buffer) if self._list_ended else None
+        if between is not None:
+            self._drop(between.end() - 1)
+            self._buffer = b"," + self._buffer[1:]  # as ahead of every event but the first
+            self._list_ended = False
+        return between is not None
 
     def _skip_rest(self) -> None:
         while self._more(_GROWTH_BYTES):
