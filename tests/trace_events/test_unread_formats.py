@@ -172,6 +172,7 @@ def test_other_content_is_no_trace_of_perfetto() -> None:
         (("Device", "Kernel", "Invocations", "Metric Name"), "text of nvprof"),
         (("Process ID", "Kernel Name", "Invocations", "Metric Name"), "that Nsight Compute printed"),
         (("Index", "KernelName", "gpu-id"), "counters without times"),
+        (("Dispatch_ID", "Kernel_Name", "GPU_ID"), "counters without times"),
         (("Sample_Timestamp", "Exec_Mask", "Dispatch_Id"), "rocprofv3 without kernels"),
         (("Device_id", "Model ID", "Task ID"), "Ascend's profiler"),
         (("Step Id", "Device_id", "Model ID"), "Ascend's profiler"),

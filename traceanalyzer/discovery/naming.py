@@ -274,7 +274,7 @@ _OTHER_TEXTS = (
         "give that JSON",
     ),
     (
-        re.compile(rb'^"?(?:Index"?[,;\t]"?KernelName|Dispatch_ID"?[,;\t]"?GPU_ID)"?[,;\t]'),
+        re.compile(rb'^"?(?:Index"?[,;\t]"?KernelName|Dispatch_ID"?[,;\t]"?(?:GPU_ID|Kernel_Name))"?[,;\t]'),
         "a table of counters without times",
         "record the times of kernels, too: rocprof --timestamp on, or rocprofv3 --runtime-trace",
     ),
