@@ -71,8 +71,8 @@ _LEADING = ("kernel", "copy", "api", "counter", "allocation")
 _UNREADABLE = "unreadable"  # by its name one of the tables, but not by its header
 _SCRATCH = re.compile(r"_scratch_memory_trace\.csv$", re.IGNORECASE)  # no allocations of the program: not read
 _ENDING = re.compile(
-    r"_(?:(?:[a-z]+_api|hip|hsa|kernel|memory_copy|memory_allocation|scratch_memory)_trace|counter_collection|agent_info)"
-    r"\.csv$",
+    r"(?:^|_)(?:(?:[a-z]+_api|regions|hip|hsa|kernel|memory_copy|memory_allocation|scratch_memory)_trace"
+    r"|counter_collection|agent_info)\.csv$",
     re.IGNORECASE,
 )
 
