@@ -174,9 +174,13 @@ def test_other_content_is_no_trace_of_perfetto() -> None:
         (("Index", "KernelName", "gpu-id"), "counters without times"),
         (("Dispatch_ID", "Kernel_Name", "GPU_ID"), "counters without times"),
         (("Sample_Timestamp", "Exec_Mask", "Dispatch_Id"), "rocprofv3 without kernels"),
+        (("Guid", "Kind", "Operation", "Agent_Id", "Queue_Id", "Thread_Id"), "rocprofv3 without kernels"),
+        (("Guid", "Kind", "Agent_Id", "Queue_Id", "Thread_Id"), "rocprofv3 without kernels"),
         (("Device_id", "Model ID", "Task ID"), "Ascend's profiler"),
         (("Step Id", "Device_id", "Model ID"), "Ascend's profiler"),
         (("Name", "Calls", "TotalDurationNs", "AverageNs"), "summary of rocprof"),
+        (("Name", "Calls", "DURATION (nsec)", "AVERAGE (nsec)"), "summary of rocprof"),
+        (("ProcessID", "Hostname", "Name", "Calls", "DURATION (nsec)", "STD_DEV"), "summary of rocprof"),
     ],
 )
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -206,7 +210,7 @@ def test_what_tools_print_and_sum_up_is_named(tool: str, tmp_path: Path) -> None
     file.write_text(PRINTED[tool])
     with pytest.raises(TraceAnalyzerError, match=tool) as error:
         discover(file)
-    assert "expected PyTorch profiler" not in error.value.hint
+    assert "expected PyTorch profiler" not in (error.value.hint or "")
 
 
 def test_sums_of_tools_beside_a_trace_are_no_traces_that_cannot_be_read(tmp_path: Path) -> None:
@@ -214,7 +218,7 @@ def test_sums_of_tools_beside_a_trace_are_no_traces_that_cannot_be_read(tmp_path
         (tmp_path / f"{tool}.json").write_text(PRINTED[tool])
     with pytest.raises(TraceAnalyzerError, match="no traces") as error:
         discover(tmp_path)
-    assert "Proton" in error.value.hint
+    assert "Proton" in (error.value.hint or "")
     (tmp_path / "trace.json").write_text(DOCUMENT)
     assert discover(tmp_path).unreadable == ()
 

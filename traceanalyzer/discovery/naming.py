@@ -279,12 +279,18 @@ _OTHER_TEXTS = (
         "record the times of kernels, too: rocprof --timestamp on, or rocprofv3 --runtime-trace",
     ),
     (
-        re.compile(rb'^"?Name"?[,;\t]"?Calls"?[,;\t]"?TotalDurationNs"?[,;\t]'),
+        re.compile(
+            rb'^"?(?:ProcessID"?[,;\t]"?Hostname"?[,;\t]"?)?Name"?[,;\t]"?Calls"?[,;\t]'
+            rb'"?(?:TotalDurationNs|DURATION \(nsec\))"?[,;\t]'
+        ),
         "a summary of rocprof, without times",
         "give the trace that was recorded with it, or record with rocprofv3 --runtime-trace",
     ),
     (
-        re.compile(rb'^"?(?:Sample_Timestamp|Kind"?[,;\t]"?Operation"?[,;\t]"?Agent_Id"?[,;\t]"?Queue_Id)"?[,;\t]'),
+        re.compile(
+            rb'^"?(?:Guid"?[,;\t]"?)?(?:Sample_Timestamp'
+            rb'|Kind"?[,;\t]"?(?:Operation"?[,;\t]"?)?Agent_Id"?[,;\t]"?Queue_Id)"?[,;\t]'
+        ),
         "a table of rocprofv3 without kernels and calls",
         "give the tables of kernels and calls beside it, such as 4711_kernel_trace.csv",
     ),
