@@ -279,6 +279,40 @@ def test_work_that_traceconv_writes_as_async_events_is_work_of_its_device(prefix
     assert recorded_by(tables)[:2] == ("rocprof", "amd")
 
 
+def test_work_of_omnitrace_is_what_it_says_beside_the_name() -> None:
+    """Omnitrace 1 (roctracer.cpp) draws work on tracks of devices, which traceconv writes as async events."""
+
+    def work(name: str, op: str, at_us: int, corr_id: int) -> list[Event]:
+        own = {"name": name, "cat": "device_hip", "pid": 5, "tid": 5, "id2": {"local": "0x1a"}}
+        said = {"begin_ns": at_us * 1000 + 1, "end_ns": at_us * 1000 + 901, "corr_id": corr_id, "device": 1, "op": op}
+        return [
+            {**own, "ph": "b", "ts": at_us, "args": {**said, "queue": 0, "tid": 0, "stream": "0x10"}},
+            {**own, "ph": "e", "ts": at_us, "args": {}},
+        ]
+
+    calls = [
+        drawn(5, 5, name, 1_000 + 10 * number, 5, cat="rocm_hip", args={"corr_id": number, "tid": 0})
+        for number, name in enumerate(["hipLaunchKernel", "hipMemcpyAsync", "hipMemsetAsync"], start=1)
+    ]
+    tables = tables_of(
+        process(5, "program"),
+        *calls,
+        *work("gemm", "DISPATCH", 1_100, 1),
+        *work("CopyDeviceToHost", "COPY", 1_110, 2),
+        *work("FillBuffer", "COPY", 1_120, 3),
+        *work("Marker", "BARRIER", 1_130, 3),
+    )
+    assert works(tables) == [
+        ("kernel", "gemm", 1, 900, "hipLaunchKernel"),
+        ("memcpy", "CopyDeviceToHost", 1, 900, "hipMemcpyAsync"),
+        ("memset", "FillBuffer", 1, 900, "hipMemsetAsync"),
+    ]
+    assert [op["copy_kind"] for op in tables["gpu_ops"]] == [None, "DtoH", None]
+    assert {call["category"] for call in tables["host_slices"]} == {"runtime"}
+    assert tables["defects"] == []
+    assert recorded_by(tables)[:2] == ("rocprof", "amd")
+
+
 # RPD ----------------------------------------------------------------------------------------------------------------
 
 

@@ -6,10 +6,13 @@ CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS position,
-        -- Perfetto traces of rocprofv3 and rocprof-sys as JSON. traceconv writes what is on no thread of its own as async
+        -- Perfetto traces of rocprofv3, rocprof-sys and Omnitrace as JSON. traceconv writes what is on no thread of its own as async
         -- events, with both times among the arguments of those that begin.
         replace(lower(cat), 'rocm_', '')
-            IN ('kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api')
+            IN (
+                'kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api',
+                'device_hip', 'hip', 'hsa', 'roctx'
+            )
             AND coalesce(contains(args, '"corr_id"'), FALSE) AS is_sdk,
         coalesce(ph = 'b' AND is_sdk AND contains(args, '"end_ns"'), FALSE) AS is_async_sdk,
         -- A step without a readable duration has begun, and its end is not known. PyTorch's exporter in Python
@@ -58,6 +61,8 @@ SELECT
         WHEN phase <> 'X' THEN NULL
         WHEN cat IS NULL AND (xla IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
+        -- Omnitrace: packets between kernels, which wait and compute nothing.
+        WHEN class = 'gpu' AND is_sdk AND args ->> '$.op' = 'BARRIER' THEN 'async'
         ELSE coalesce(class, 'host')
     END AS class,
     CASE

@@ -28,7 +28,12 @@ WITH parsed AS (
 texts AS (
     SELECT
         * REPLACE (
-            if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind,
+            CASE
+                WHEN known.corr_id IS NULL THEN kind
+                -- Omnitrace says beside the name what it is.
+                WHEN args ->> '$.op' = 'COPY' THEN if(contains(lower(name), 'fill'), 'memset', 'memcpy')
+                ELSE hip_kind(name, kind)
+            END AS kind,
             -- PyTorch's recorder of 2026 (cuspy) says beside the name what the names of Kineto hold.
             CASE
                 WHEN name = 'Memcpy' AND is_copy_kind(known."copy kind")
