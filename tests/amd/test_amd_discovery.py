@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from test_amd_bad_input import read, tool
 
 from traceanalyzer.discovery import find_run
 from traceanalyzer.discovery.naming import other_format
@@ -90,6 +92,17 @@ def test_a_database_with_some_tables_of_a_recorder_is_refused_by_name(
 def test_a_database_without_a_process_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="holds no process"):
         write_recordings(iter(()), tmp_path / "a.db", "a.db", tmp_path / "out", IngestOptions())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_samples_of_program_counters_alone_are_no_empty_recording(tmp_path: Path, beside: bool) -> None:
+    sample = {"inst_index": 3, "record": {"dispatch_id": 1, "timestamp": 932}}
+    one = tool() if beside else {"kernel_symbols": [], "buffer_records": {}}
+    one["buffer_records"]["pc_sample_stochastic"] = [sample]
+    file = tmp_path / "a_results.json"
+    file.write_text(json.dumps({"rocprofiler-sdk-tool": [one]}))
+    found = read(file)
+    assert ("samples of program counters alone" in found) if isinstance(found, str) else beside
 
 
 def test_tables_of_one_prefix_are_one_source(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from test_amd_bad_input import CALLS, KERNELS, read, rpd, tool
 
 from traceanalyzer.cli import cli
+from traceanalyzer.ingest.amd.csv_processes import set_of
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
 
@@ -53,6 +54,16 @@ def test_tables_of_rocpd_convert_tell_processes_by_their_guids(tmp_path: Path) -
     kernels = [f"g{pid},KERNEL_DISPATCH,Agent 1,1,1,gemm,1,{1000 + pid},{1050 + pid}" for pid in (7, 8)]
     file = table(tmp_path / "a_kernel_trace.csv", f"Guid,{KERNELS}", *kernels)
     assert launches(file) == ["a_kernel_trace.csv#pid7-g7", "a_kernel_trace.csv#pid8-g8"]
+
+
+@pytest.mark.parametrize("prefix", ["out_", ""])
+def test_regions_of_rocpd_convert_are_the_calls_of_its_kernels_whatever_the_prefix(tmp_path: Path, prefix: str) -> None:
+    calls = ["g7,HIP_RUNTIME_API_EXT,hipLaunchKernel,7,5,1,900,950", "g7,MARKER_CORE_RANGE_API,step 1,7,5,2,800,990"]
+    regions = table(tmp_path / f"{prefix}regions_trace.csv", f'"Guid",{CALLS}', *calls)
+    kernel = "g7,KERNEL_DISPATCH,Agent 1,1,1,gemm,1,1000,1050"
+    file = table(tmp_path / f"{prefix}kernel_trace.csv", f"Guid,{KERNELS}", kernel)
+    assert launches(file) == launches(tmp_path) == [f"{prefix}kernel_trace.csv"]
+    assert set_of(regions) == {file: "kernel", regions: "api"}
 
 
 def test_kernels_that_name_no_process_are_counted(tmp_path: Path) -> None:
@@ -177,7 +188,7 @@ ALLOCATIONS = "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,St
 def test_tables_of_allocations_say_what_was_held_and_where(tmp_path: Path, beside: bool) -> None:
     rows = [
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_FREE,,0,0x7f10,2,1900,1950",
-        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,4096,0x7f10,1,1000,1050",
+        "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,4096,0x0000000000007f10,1,1000,1050",
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 0,64,0x20,3,1000,1060",
         "MEMORY_ALLOCATION,MEMORY_ALLOCATION_ALLOCATE,Agent 2,64,nowhere,3,1000,1060",
     ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from both_readers import need_library
 from trace_event_tables import Tables, events, read
 
+from traceanalyzer.ingest.native import READER_VARIABLE
 from traceanalyzer.ingest.trace_events.facts import RECORDERS, XLA
 
 Event = dict[str, Any]
@@ -243,6 +246,73 @@ def test_an_agent_that_is_no_number_is_counted(odd: object, key: str) -> None:
     assert counted == ({"bad-number": 1} if key == "src_agent" else {"device-lost": 1})
 
 
+@pytest.mark.parametrize("prefix", ["", "rocm_"])  # rocprofv3, rocprof-sys
+def test_work_that_traceconv_writes_as_async_events_is_work_of_its_device(prefix: str) -> None:
+    def pair(local: str, name: str, category: str, begin_ns: int, end_ns: int, args: dict[str, object]) -> list[Event]:
+        """Return a slice of a track that is no thread: traceconv writes its pid as tid, and whole microseconds."""
+        own = {"name": name, "cat": prefix + category, "pid": 5, "tid": 5, "id2": {"local": local}}
+        times = {"begin_ns": begin_ns, "end_ns": end_ns, "corr_id": 7}
+        return [
+            {**own, "ph": "b", "ts": begin_ns // 1000, "args": {**times, **args}},
+            {**own, "ph": "e", "ts": end_ns // 1000, "args": {}},
+        ]
+
+    copied: dict[str, object] = {"stream_id": 3, "bytes": 64} if prefix else {"dst_agent": "GPU-0", "copy_bytes": 64}
+    computed: dict[str, object] = {"stream_id": 3} if prefix else {"agent": "GPU-0"}
+    tables = tables_of(
+        process(5, "program"),
+        *pair("0x1a", "hipMemcpyAsync", "hip_api", 1_000_100, 1_005_100, {"tid": 61}),
+        *pair("0x1b", "MEMORY_COPY_HOST_TO_DEVICE", "memory_copy", 1_010_000, 1_010_700, copied),
+        *pair("0x1c", "gemm", "kernel_dispatch", 1_011_000, 1_017_500, computed),
+    )
+    assert works(tables) == [
+        ("memcpy", "MEMORY_COPY_HOST_TO_DEVICE", 0, 700, "hipMemcpyAsync"),
+        ("kernel", "gemm", 0, 6_500, "hipMemcpyAsync"),
+    ]
+    # Where no stream is named, each lane of the device is one.
+    assert [op["stream"] for op in tables["gpu_ops"]] == ([3, 3] if prefix else [27, 28])
+    assert [op["size_bytes"] for op in tables["gpu_ops"]] == [64, None]
+    (call,) = tables["host_slices"]
+    assert (call["start_ns"], call["dur_ns"], call["category"]) == (1_000_100, 5_000, "runtime")
+    assert [thread["tid"] for thread in tables["threads"] if thread["thread_id"] == call["thread_id"]] == ["61"]
+    assert (tables["async_slices"], tables["defects"]) == ([], [])
+    assert recorded_by(tables)[:2] == ("rocprof", "amd")
+
+
+def test_work_of_omnitrace_is_what_it_says_beside_the_name() -> None:
+    """Omnitrace 1 (roctracer.cpp) draws work on tracks of devices, which traceconv writes as async events."""
+
+    def work(name: str, op: str, at_us: int, corr_id: int) -> list[Event]:
+        own = {"name": name, "cat": "device_hip", "pid": 5, "tid": 5, "id2": {"local": "0x1a"}}
+        said = {"begin_ns": at_us * 1000 + 1, "end_ns": at_us * 1000 + 901, "corr_id": corr_id, "device": 1, "op": op}
+        return [
+            {**own, "ph": "b", "ts": at_us, "args": {**said, "queue": 0, "tid": 0, "stream": "0x10"}},
+            {**own, "ph": "e", "ts": at_us, "args": {}},
+        ]
+
+    calls = [
+        drawn(5, 5, name, 1_000 + 10 * number, 5, cat="rocm_hip", args={"corr_id": number, "tid": 0})
+        for number, name in enumerate(["hipLaunchKernel", "hipMemcpyAsync", "hipMemsetAsync"], start=1)
+    ]
+    tables = tables_of(
+        process(5, "program"),
+        *calls,
+        *work("gemm", "DISPATCH", 1_100, 1),
+        *work("CopyDeviceToHost", "COPY", 1_110, 2),
+        *work("FillBuffer", "COPY", 1_120, 3),
+        *work("Marker", "BARRIER", 1_130, 3),
+    )
+    assert works(tables) == [
+        ("kernel", "gemm", 1, 900, "hipLaunchKernel"),
+        ("memcpy", "CopyDeviceToHost", 1, 900, "hipMemcpyAsync"),
+        ("memset", "FillBuffer", 1, 900, "hipMemsetAsync"),
+    ]
+    assert [op["copy_kind"] for op in tables["gpu_ops"]] == [None, "DtoH", None]
+    assert {call["category"] for call in tables["host_slices"]} == {"runtime"}
+    assert tables["defects"] == []
+    assert recorded_by(tables)[:2] == ("rocprof", "amd")
+
+
 # RPD ----------------------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +405,29 @@ def test_proton_draws_streams_as_threads_of_one_process() -> None:
     # Another tool's process of this name is none of it.
     other = proton(drawn(0, 4242, "f", 1_000, 90, cat="function"), drawn(0, 7, "k", 1_000, 90, cat="kernel"))
     assert recorded_by(other)[0] != "proton"
+
+
+@pytest.mark.parametrize("reader", ["native", "duckdb"])
+@pytest.mark.parametrize("chunk_bytes", [150, 2**20])
+def test_proton_of_2025_writes_a_document_for_each_stream(
+    reader: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton 3.4 and 3.5 (TraceData.cpp): kernels of no process, and the thread is the stream."""
+    if reader == "native":
+        need_library()
+    monkeypatch.setenv(READER_VARIABLE, reader)
+
+    def document(stream: int) -> str:
+        own = {"cat": "kernel", "ph": "X", "tid": stream, "args": {"call_stack": ["ROOT", "layer", "k"]}}
+        kernels = [{**own, "name": f"k{place}", "ts": 10.5 * place + stream, "dur": 5.25} for place in range(4)]
+        return json.dumps({"displayTimeUnit": "us", "traceEvents": kernels}, separators=(",", ":")) + "\n"
+
+    tables = read(document(0) + document(13) + document(14), chunk_bytes=chunk_bytes)
+    of_streams = Counter(op["stream"] for op in tables["gpu_ops"])
+    assert of_streams == {0: 4, 13: 4, 14: 4}
+    assert {(op["device"], op["kind"], op["dur_ns"]) for op in tables["gpu_ops"]} == {(0, "kernel", 5_250)}
+    assert (tables["host_slices"], tables.defects) == ([], {})
+    assert recorded_by(tables)[0] == "proton"
 
 
 def test_records_that_stand_twice_in_a_file_of_proton_count_once() -> None:

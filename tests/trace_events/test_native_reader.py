@@ -164,6 +164,8 @@ REFUSED = {
     "frames of XLA": '{"ph": "X", "name": "$a.py:1 f", "pid": 1, "ts": 1, "dur": 1}',
     "work of rocprof": '{"ph": "X", "name": "k", "pid": 1, "ts": 1, "dur": 1, "args": {"BeginNs": "1", "EndNs": "2"}}',
     "work of rocprofv3": slice_text("k", cat='"kernel_dispatch"', args='{"corr_id": 1}'),
+    "work of Omnitrace": slice_text("k", cat='"device_hip"', args='{"corr_id": 1}'),
+    "work of rocprof-sys": slice_text("k", cat='"rocm_kernel_dispatch"', args='{"corr_id": 1}'),
     "times of the epoch beside inner ones": slice_text(
         "a", "1712345678901234.5", args='{"a": {"ts": 1712345678901234.5}}'
     ),

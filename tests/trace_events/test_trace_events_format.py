@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 from trace_event_tables import events, read, slice_text
@@ -397,6 +398,21 @@ def test_unpadded_fractions_of_spring_2024_are_read_and_flagged() -> None:
 
 def test_padded_fractions_are_not_taken_for_unpadded_ones() -> None:
     tables = read(events(*(slice_text("op", ts=f"{1712195495519689 + 9 * i}.{i % 1000:03}") for i in range(300))))
+    assert tables.defects == {}
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_times_that_a_program_wrote_again_are_no_unpadded_ones(count: int) -> None:
+    times = [1_773_534_654_823_498 + 9 * i + i / 4 for i in range(count)]  # a double has no more than quarters there
+    tables = read(events(*(slice_text("op", ts=json.dumps(time), dur="8.5") for time in times)))
+    assert [row["dur_ns"] for row in tables["host_slices"]] == [8_500] * count
+    written = [int(Decimal(json.dumps(time)) * 1000) for time in times]
+    assert sorted(row["start_ns"] for row in tables["host_slices"]) == written
+    assert tables.defects == {}
+
+
+def test_times_since_the_machine_started_are_of_no_profiler_of_2024() -> None:
+    tables = read(events(*(slice_text("op", ts=f"6158004228{i}00.8{i}", dur="8.5") for i in range(9))))
     assert tables.defects == {}
 
 

@@ -28,6 +28,8 @@ from traceanalyzer.run import open_run
         ("GPU 0 (eBPF)", "another tool"),
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
+        ("Device 0", "nsys2json"),
+        ("matmul_kernel Core7 CTA0", "inside of kernels"),
         ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
         ("Device 0", "Nsight Systems"),  # nsys2json, which numbers no processes
         ("run1.sqlite Device 3", "Nsight Systems"),
@@ -76,6 +78,24 @@ def _trace(folder: Path, process: str) -> Path:
 
 
 @pytest.mark.check
+def test_a_process_that_is_named_by_its_id_alone_names_its_format(tmp_path: Path) -> None:
+    """As nsys2json writes kernels, beside NVTX ranges on the same process."""
+    own = {"name": "sgemm", "cat": "cuda", "ph": "X", "ts": 10, "dur": 5, "pid": "Device 0", "tid": "Stream 7"}
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps([own]))
+    with pytest.raises(TraceAnalyzerError, match="nsys2json made"):
+        open_run(file, store=tmp_path / "store").close()
+
+
+def test_async_events_of_a_device_are_work_of_it(tmp_path: Path) -> None:
+    """As the example of a profiler in NCCL's sources writes them, which gives them no end and no thread."""
+    own = {"name": "KernelCh", "cat": "GPU", "id": 0, "pid": 7, "tid": 1}
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps([{**own, "ph": phase, "ts": ts} for phase, ts in (("b", 10), ("e", 20))]))
+    with pytest.raises(TraceAnalyzerError, match=r"no work of a device \(category “GPU”\)"):
+        open_run(file, store=tmp_path / "store").close()
+
+
 def test_a_run_of_unread_work_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="Ascend"):
         open_run(_trace(tmp_path, "HCCL"), store=tmp_path / "store")
@@ -178,8 +198,23 @@ def test_other_content_is_no_trace_of_perfetto() -> None:
         (("Type", "Time(%)", "Time"), "text of nvprof"),
         (("Start (ns)", "Duration (ns)", "CorrId"), "nsys stats"),
         (("Time (%)", "Total Time (ns)", "Instances"), "nsys stats"),
-        (("Index", "KernelName", "gpu-id"), "rocprof 1"),
+        (("Start(sec)", "Duration(nsec)", "CorrId"), "nsys stats"),
+        (("Time(%)", "Total Time (ns)", "Instances"), "nsys stats"),  # of 2020 and 2021, which nvprof's begin like
+        (("Total (MB)", "Count", "Avg (MB)"), "nsys stats"),
+        (("PID", "TID", "DevId", "API Start (ns)"), "nsys stats"),
+        (("Name", "Projected Start (ns)", "Style"), "nsys stats"),
+        (("Device", "Kernel", "Invocations", "Metric Name"), "text of nvprof"),
+        (("Process ID", "Kernel Name", "Invocations", "Metric Name"), "that Nsight Compute printed"),
+        (("Index", "KernelName", "gpu-id"), "counters without times"),
+        (("Dispatch_ID", "Kernel_Name", "GPU_ID"), "counters without times"),
+        (("Sample_Timestamp", "Exec_Mask", "Dispatch_Id"), "rocprofv3 without kernels"),
+        (("Guid", "Kind", "Operation", "Agent_Id", "Queue_Id", "Thread_Id"), "rocprofv3 without kernels"),
+        (("Guid", "Kind", "Agent_Id", "Queue_Id", "Thread_Id"), "rocprofv3 without kernels"),
+        (("Device_id", "Model ID", "Task ID"), "Ascend's profiler"),
+        (("Step Id", "Device_id", "Model ID"), "Ascend's profiler"),
         (("Name", "Calls", "TotalDurationNs", "AverageNs"), "summary of rocprof"),
+        (("Name", "Calls", "DURATION (nsec)", "AVERAGE (nsec)"), "summary of rocprof"),
+        (("ProcessID", "Hostname", "Name", "Calls", "DURATION (nsec)", "STD_DEV"), "summary of rocprof"),
     ],
 )
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -190,6 +225,36 @@ def test_tables_without_a_trace_are_named_whatever_parts_their_columns(
     file.write_text(separator.join(f"{quote}{column}{quote}" for column in columns) + "\n")
     with pytest.raises(TraceAnalyzerError, match=what):
         discover(file)
+
+
+PRINTED = {
+    "nsys stats": "NOTICE: exporting\nProcessing [report1.sqlite] with [cuda_gpu_kern_sum.py]\n\nTime (%),Total Time\n",
+    "Nsight Compute": "==PROF== Connected to process 7 (/a)\n[7] a@127.0.0.1\n  k (1, 1, 1)x(32, 1, 1)\n",
+    "unitrace": "\n== L0 Backend ==\n\n  Kernel, Calls, Time (ns)\n",
+    "line by line": '{"data": ["k"]}\n{"Type": 80, "CudaEvent": {"startNs": "39"}}\n',
+    "trtexec": '[\n  { "count" : 100 }\n, { "name" : "conv", "timeMs" : 12.5 }\n]\n',
+    "Proton": '[{"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {"time (ns)": 7}}]',
+    "speedscope": '{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []}',
+}
+
+
+@pytest.mark.parametrize("tool", PRINTED)
+def test_what_tools_print_and_sum_up_is_named(tool: str, tmp_path: Path) -> None:
+    file = tmp_path / "report1.json"
+    file.write_text(PRINTED[tool])
+    with pytest.raises(TraceAnalyzerError, match=tool) as error:
+        discover(file)
+    assert "expected PyTorch profiler" not in (error.value.hint or "")
+
+
+def test_sums_of_tools_beside_a_trace_are_no_traces_that_cannot_be_read(tmp_path: Path) -> None:
+    for tool in ("trtexec", "Proton", "speedscope"):
+        (tmp_path / f"{tool}.json").write_text(PRINTED[tool])
+    with pytest.raises(TraceAnalyzerError, match="no traces") as error:
+        discover(tmp_path)
+    assert "Proton" in (error.value.hint or "")
+    (tmp_path / "trace.json").write_text(DOCUMENT)
+    assert discover(tmp_path).unreadable == ()
 
 
 DOCUMENT = json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1}]})

@@ -165,6 +165,7 @@ _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
 _GIVE_ALONE = "give it by itself; where that fails, unpack it and give the folder"
 _NCU_REPORT = r"\.ncu-rep"
+_RECORD_PROTON = 'record times, too: proton.start(NAME, data="trace"); or record the job with torch.profiler'
 _EXPORT_SQLITE = "export the report again: nsys export --type sqlite report.nsys-rep"
 # Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
@@ -202,7 +203,7 @@ _OTHER_FORMATS = (
     (
         r"\.hatchet",
         "a tree of sums by Triton's Proton, without times",
-        "record the job with torch.profiler or rocprofv3",
+        _RECORD_PROTON,
     ),
     (r"\.(?:nvvp|nvprof)", "a profile of nvprof", "record the job with Nsight Systems: nsys profile -t cuda,nvtx"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
@@ -245,25 +246,86 @@ _OTHER_TEXTS = (
     ),
     (
         re.compile(
-            rb'^"?(?:Start \(ns\)"?[,;\t]"?Duration \(ns\)"?[,;\t]|Time \(%\)"?[,;\t]"?Total Time \(ns\)"?[,;\t])'
+            rb'^"?(?:Start ?\(\w+\)"?[,;\t]"?Duration ?\(|Time ?\(%\)"?[,;\t]"?Total Time'
+            rb'|PID"?[,;\t]"?TID"?[,;\t]"?DevId\b|Total(?: \(\w+\))?"?[,;\t]"?(?:Count|Operations)\b'
+            rb'|(?:Name|Range)"?[,;\t].*\bProj(?:ected)? )'
+            rb"|^(?:Generating SQLite file |Processing \[)| \*\* .* \((?:cuda|nvtx|osrt|openacc)\w+\):",
+            re.MULTILINE,
         ),
-        "a table that nsys stats made of a report",
+        "what nsys stats made of a report",
         _EXPORT_SQLITE,
     ),
     (
-        re.compile(rb'^(?:==\d+== |"?(?:Start"?[,;\t]"?Duration"?[,;\t]|(?:Type"?[,;\t]"?)?Time\(%\)))'),
+        re.compile(rb'^(?:==PROF== |\[\d+\] [^\s@]+@\S|"?Process ID"?[,;\t].*\bInvocations\b)', re.MULTILINE),
+        "text that Nsight Compute printed, and no table of launches",
+        f"write its counters as a table: {EXPORT_COUNTERS.format('REPORT.ncu-rep')}; or add --csv when you record",
+    ),
+    (
+        re.compile(
+            rb'^(?:==\d+== |"?(?:Start"?[,;\t]"?Duration"?[,;\t]|(?:Type"?[,;\t]"?)?Time\(%\)'
+            rb'|Device"?[,;\t]"?Kernel"?[,;\t]"?Invocations))'
+        ),
         "text of nvprof",
         "record the job with Nsight Systems: nsys profile -t cuda,nvtx",
     ),
     (
-        re.compile(rb'^"?Index"?[,;\t]"?KernelName"?[,;\t]'),
-        "a table of rocprof 1",
-        "give the JSON that rocprof writes beside it, or record with rocprofv3 --runtime-trace",
+        re.compile(rb'^"?Index"?[,;\t]"?KernelName"?[,;\t](?=.*BeginNs)'),
+        "a table of the kernels that the JSON of rocprof beside it holds, too",
+        "give that JSON",
     ),
     (
-        re.compile(rb'^"?Name"?[,;\t]"?Calls"?[,;\t]"?TotalDurationNs"?[,;\t]'),
+        re.compile(rb'^"?(?:Index"?[,;\t]"?KernelName|Dispatch_ID"?[,;\t]"?(?:GPU_ID|Kernel_Name))"?[,;\t]'),
+        "a table of counters without times",
+        "record the times of kernels, too: rocprof --timestamp on, or rocprofv3 --runtime-trace",
+    ),
+    (
+        re.compile(
+            rb'^"?(?:ProcessID"?[,;\t]"?Hostname"?[,;\t]"?)?Name"?[,;\t]"?Calls"?[,;\t]'
+            rb'"?(?:TotalDurationNs|DURATION \(nsec\))"?[,;\t]'
+        ),
         "a summary of rocprof, without times",
         "give the trace that was recorded with it, or record with rocprofv3 --runtime-trace",
+    ),
+    (
+        re.compile(
+            rb'^"?(?:Guid"?[,;\t]"?)?(?:Sample_Timestamp'
+            rb'|Kind"?[,;\t]"?(?:Operation"?[,;\t]"?)?Agent_Id"?[,;\t]"?Queue_Id)"?[,;\t]'
+        ),
+        "a table of rocprofv3 without kernels and calls",
+        "give the tables of kernels and calls beside it, such as 4711_kernel_trace.csv",
+    ),
+    (
+        re.compile(rb'^"?(?:Step Id"?[,;\t]"?)?Device_id"?[,;\t]', re.IGNORECASE),
+        "a table of Ascend's profiler",
+        "give the trace_view.json that the profiler writes beside it, or export one: msprof --export=on",
+    ),
+    (
+        re.compile(rb"^=+ ?(?:L0 Backend|(?:API|Device|Kernel)\b.* (?:Timing|Properties)\b)", re.MULTILINE),
+        "a summary that Intel's unitrace printed, without times",
+        "record a trace: unitrace --chrome-call-logging --chrome-kernel-logging ./program",
+    ),
+)
+# JSON of other tools, which lies beside traces, too: named only where it is asked for.
+_OTHER_JSON = (
+    (
+        re.compile(rb'^\s*\{[^\n]*\}\s*\n\{(?=.*"(?:Cuda|TraceProcess|Nvtx|Sched)Event":)', re.DOTALL),
+        "JSON line by line, such as an export of Nsight Systems",
+        _EXPORT_SQLITE,
+    ),
+    (
+        re.compile(rb'^\s*\[\s*\{[^}]*"(?:count"\s*:\s*\d+\s*\}[^}]*"timeMs|startInMs|startEnqMs)"'),
+        "a table of trtexec: sums of layers or times of inferences, without kernels",
+        "record trtexec with Nsight Systems: nsys profile -t cuda,nvtx trtexec --loadEngine=FILE",
+    ),
+    (
+        re.compile(rb'^\s*\[\s*\{(?=.*"frame"\s*:\s*\{)(?=.*"metrics"\s*:\s*\{)', re.DOTALL),
+        "a tree of sums by Triton's Proton, without times",
+        _RECORD_PROTON,
+    ),
+    (
+        re.compile(rb'"https://www\.speedscope\.app/'),
+        "a profile for speedscope: samples of the host, without GPU work",
+        "record the job with torch.profiler",
     ),
 )
 
@@ -271,7 +333,7 @@ _OTHER_TEXTS = (
 def unknown(path: Path) -> tuple[str, Path, str]:
     if path.stat().st_size == 0:
         return "the file is empty", path, "the profiler wrote nothing: look for a .tmp file beside it"
-    other = other_format(path)
+    other = other_format(path) or other_json(path)
     if other is not None:
         what, hint = other
         return f"is {what}, and no trace that traceanalyzer reads", path, hint
@@ -308,11 +370,17 @@ def other_format(path: Path) -> tuple[str, str] | None:
         lacked = lacked_columns(head)
         what = f"a table of rocprofv3 that lacks what it is read by ({lacked})"
         return (
-            (what, "give the database of the same recording, or let `rocpd convert` write the table")
+            (what, "give the database of the same recording, or record it again: rocprofv3 --runtime-trace")
             if lacked
             else None
         )
     return unread_database(path, head)
+
+
+def other_json(path: Path) -> tuple[str, str] | None:
+    """Return what JSON of another tool is that has other things to say than a trace, and what to do about it."""
+    head = read_head(path)
+    return next(((what, hint) for begins, what, hint in _OTHER_JSON if begins.search(head)), None)
 
 
 def memory_snapshot(head: bytes) -> tuple[str, str] | None:
@@ -324,7 +392,7 @@ def memory_snapshot(head: bytes) -> tuple[str, str] | None:
 
 def hint_for_folder(files: Sequence[Path]) -> str:
     full = (file for file in files if file.stat().st_size > 0)
-    others = [(file.name, other) for file in full if (other := other_format(file)) is not None]
+    others = [(file.name, other) for file in full if (other := other_format(file) or other_json(file))]
     if not others:
         return (
             "expected PyTorch profiler JSON (.json, .json.gz), Nsight Systems SQLite, or a profile of XLA (.xplane.pb)"

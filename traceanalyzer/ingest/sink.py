@@ -106,17 +106,30 @@ def _is_capture(folder: Path, op_count: int, slice_count: int) -> bool:
 
 
 def _unread_work(folder: Path, op_count: int, slice_count: int) -> str:
-    """Return the role of a trace without GPU work whose slices are work of a device; empty for all others."""
-    slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
-    if op_count or not slice_count or not _row_count(threads):
+    """Return the role of a trace without GPU work that holds work of a device as other slices; empty for all others."""
+    slices, threads, asyncs = (folder / f"{name}.parquet" for name in ("host_slices", "threads", "async_slices"))
+    if op_count:
         return ""
-    named = _columns(threads, "thread_id", "process_name", "pid").to_pylist()
-    names = {row["thread_id"]: row["process_name"] or row["pid"] for row in named}
-    rows = _columns(slices, "thread_id", "category", "raw_category")
-    of_threads = pc.unique(rows.column("thread_id")).to_pylist()
-    others = rows.filter(pc.equal(rows.column("category").cast(pa.string()), pa.scalar("other"))).column("raw_category")
-    known = unread_device_work((names.get(thread) for thread in of_threads), pc.unique(others).to_pylist())
+    processes: list[str | None] = []
+    others: list[str | None] = []
+    if slice_count and _row_count(threads):
+        named = [column.to_pylist() for column in _columns(threads, "thread_id", "process_name", "pid").columns]
+        # Without names, processes may have texts in the place of numbers.
+        names = {thread: name or pid for thread, name, pid in zip(*named, strict=True)}
+        rows = _columns(slices, "thread_id", "category", "raw_category")
+        processes += map(names.get, pc.unique(rows.column("thread_id")).to_pylist())
+        others += _categories_of(rows, "other")
+    if _row_count(asyncs):
+        others += _categories_of(_columns(asyncs, "category", "raw_category"), "async")
+    known = unread_device_work(processes, others)
     return UNREAD + "\n".join(known) if known else ""
+
+
+def _categories_of(rows: pa.Table, category: str) -> list[str | None]:
+    """Return what the files call the slices of a category."""
+    is_of_it = pc.equal(rows.column("category").cast(pa.string()), pa.scalar(category))
+    found: list[str | None] = pc.unique(rows.filter(is_of_it).column("raw_category")).to_pylist()
+    return found
 
 
 def _names_any(slices: Path, pattern: str) -> bool:

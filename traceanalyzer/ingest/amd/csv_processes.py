@@ -1,6 +1,7 @@
 """The rows of rocprofv3's CSV tables: which tables belong together, and the processes that several may be of.
 
 Tables of one prefix in one folder are one trace; tables are known by their headers, not by their names.
+Earlier recorders write a table of kernels.
 """
 
 from __future__ import annotations
@@ -24,20 +25,54 @@ from traceanalyzer.ingest.amd.recording import AmdDefects, integers
 from traceanalyzer.ingest.nsys.masks import Column
 
 _HEAD_BYTES = 2**16
-# kind of table → columns that only it has, in small letters. The first kind that a set has leads it.
+# kind of table → columns that it has, in small letters: those of counters have all that those of kernels have.
 _TABLES = {
-    "kernel": {"kind", "kernel_name", "agent_id", "start_timestamp", "end_timestamp"},
+    "counter": {"counter_name", "counter_value", "dispatch_id", "start_timestamp"},
+    "kernel": {"kernel_name", "agent_id", "start_timestamp", "end_timestamp"},
     "copy": {"kind", "direction", "source_agent_id", "destination_agent_id", "start_timestamp", "end_timestamp"},
     "api": {"domain", "function", "thread_id", "start_timestamp", "end_timestamp"},
-    "counter": {"counter_name", "counter_value", "dispatch_id", "start_timestamp"},
     "allocation": {"operation", "allocation_size", "address", "end_timestamp"},
     "agent": {"agent_type", "node_id"},
 }
+# As the first versions of rocprofv3 say it.
+_COLUMNS_OF_FIRST = {"group_segment_size": "lds_block_size", "private_segment_size": "scratch_size"}
+# rocprof 1 and 2, and ROCm Compute Profiler: their tables name the GPU, and have a column for each counter.
+_EARLIER = {"gpu-id", "gpu_id"}
+# What is no counter there, by rocprofv3's name where it has one. Grids and work-groups are products of their sides.
+_COLUMNS_OF_EARLIER = {
+    **dict.fromkeys(_EARLIER, "agent_id"),
+    "kernelname": "kernel_name",
+    "kernel_name": "kernel_name",
+    "index": "dispatch_id",
+    "dispatch_id": "dispatch_id",
+    "queue-id": "queue_id",
+    "queue_id": "queue_id",
+    "pid": "process_id",
+    "tid": "thread_id",
+    "grd": "grid_size_x",
+    "grid_size": "grid_size_x",
+    "wgr": "workgroup_size_x",
+    "workgroup_size": "workgroup_size_x",
+    "lds": "lds_block_size",
+    "lds_per_workgroup": "lds_block_size",
+    "scr": "scratch_size",
+    "scratch_per_workitem": "scratch_size",
+    "vgpr": "vgpr_count",
+    "arch_vgpr": "vgpr_count",
+    "beginns": "start_timestamp",
+    "endns": "end_timestamp",
+}
+_NO_COUNTER = re.compile(
+    r"(?:queue[-_]index|accum_vgpr|sgpr|fbar|wave_size|sig|obj|(?:dispatch|complete|duration)ns|node_id"
+    r"|(?:kernel|correlation)_id(?:_\d+)?|(?:start|end)_timestamp(?:_\d+)?)"
+)
+# The first kind that a set has leads it.
 _LEADING = ("kernel", "copy", "api", "counter", "allocation")
 _UNREADABLE = "unreadable"  # by its name one of the tables, but not by its header
 _SCRATCH = re.compile(r"_scratch_memory_trace\.csv$", re.IGNORECASE)  # no allocations of the program: not read
 _ENDING = re.compile(
-    r"_(?:(?:[a-z]+_api|kernel|memory_copy|memory_allocation|scratch_memory)_trace|counter_collection|agent_info)\.csv$",
+    r"(?:^|_)(?:(?:[a-z]+_api|regions|hip|hsa|kernel|memory_copy|memory_allocation|scratch_memory)_trace"
+    r"|counter_collection|agent_info)\.csv$",
     re.IGNORECASE,
 )
 
@@ -51,9 +86,30 @@ def table_kind(head: bytes) -> str | None:
 def _columns_in(head: bytes) -> set[str]:
     text = head[:_HEAD_BYTES].decode("utf-8-sig", "replace")
     line = text.splitlines()[0] if text.strip() else ""
-    if line.lstrip().startswith(("{", "[")):
-        return set()
-    return {name.strip().lower() for name in next(csv.reader([line], delimiter=separator_in(line)), [])}
+    return set() if line.lstrip().startswith(("{", "[")) else set(_columns(line))
+
+
+def _columns(header: str) -> list[str]:
+    """Return the columns of a table in small letters, those of earlier recorders as rocprofv3 calls them."""
+    names = [name.lower() for name in _written_columns(header)]
+    others = _COLUMNS_OF_EARLIER if _EARLIER & set(names) else _COLUMNS_OF_FIRST
+    return [others.get(name, name) for name in names]
+
+
+def _written_columns(header: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([header], delimiter=separator_in(header)), [])]
+
+
+def counters_of_earlier(file: Path) -> dict[str, str] | None:
+    """Return the columns that are counters in a table of an earlier recorder, with their names; None for others."""
+    written = _written_columns(_head(file).decode("utf-8-sig", "replace").partition("\n")[0])
+    if not _EARLIER & {name.lower() for name in written}:
+        return None
+    return {
+        name.lower(): name
+        for name in written
+        if name.lower() not in _COLUMNS_OF_EARLIER and not _NO_COUNTER.fullmatch(name.lower())
+    }
 
 
 def separator_in(header: str) -> str:
@@ -64,7 +120,7 @@ def separator_in(header: str) -> str:
 def lacked_columns(head: bytes) -> str:
     """Return the columns that a table lacks which has most of what one of rocprofv3's has; empty for other tables."""
     columns = _columns_in(head)
-    lacked = min((_TABLES[kind] - columns for kind in _LEADING), key=len)
+    lacked = min((_TABLES[kind] - columns for kind in sorted(_LEADING, key=lambda kind: -len(_TABLES[kind]))), key=len)
     is_known = any(
         lacked < _TABLES[kind] and len(_TABLES[kind] - columns) * 2 < len(_TABLES[kind]) for kind in _LEADING
     )
@@ -88,6 +144,9 @@ def set_of(path: Path) -> dict[Path, str]:
 def leader_of(path: Path) -> Path | None:
     """Return the table that stands for a file's set; None where the file is no table of work or calls."""
     if table_kind(_head(path)) not in _LEADING:
+        return None
+    # rocprof 1 writes the same kernels with their calls as JSON.
+    if path.with_suffix(".json").is_file() and counters_of_earlier(path) is not None:
         return None
     prefix = _ENDING.sub("", path.name)
     wider = [path]
@@ -258,8 +317,7 @@ def _names_and_separator(file: Path) -> tuple[list[str], str]:
         first = lines.readline(_HEAD_BYTES)
     if not first:
         raise TraceAnalyzerError("the file is empty", file, "record it again")
-    separator = separator_in(first)
-    return [name.strip().lower() for name in next(csv.reader([first], delimiter=separator), [])], separator
+    return _columns(first), separator_in(first)
 
 
 # Spreadsheets set thousands apart, and write whole numbers with a fraction of zeros, as tables of reals have them.

@@ -1,9 +1,10 @@
-"""rocprofv3's CSV tables: those of one prefix are one trace."""
+"""rocprofv3's CSV tables: those of one prefix are one trace. Tables of earlier recorders are one each."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.amd.agents import device_row
-from traceanalyzer.ingest.amd.csv_processes import CsvProcess, batches_of, leader_of, numbers, processes_in, set_of
+from traceanalyzer.ingest.amd.csv_processes import (
+    CsvProcess,
+    batches_of,
+    counters_of_earlier,
+    leader_of,
+    numbers,
+    processes_in,
+    set_of,
+)
 from traceanalyzer.ingest.amd.recording import (
     AmdDefects,
     Identity,
@@ -36,7 +45,7 @@ from traceanalyzer.ingest.nsys.masks import Column
 
 _AXES = ("x", "y", "z")
 _DIGITS = re.compile(r"\d{1,9}")
-_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,15}|0|[1-9]\d{0,17}")
+_ADDRESS = re.compile(r"0[xX]0*[0-9a-fA-F]{1,15}|0|[1-9]\d{0,17}")
 
 
 def csv_recordings(path: Path) -> Iterator[ProcessRecording]:
@@ -61,7 +70,10 @@ class CsvRecording(ProcessRecording):
         self.row_count = 0
         self._agents = self._read_agents()
         self.devices: Sequence[Mapping[str, object]] = self._gpus()
-        self.identity = Identity("rocprof", "rocprofv3, CSV", process.pid, None)
+        counters = [counters_of_earlier(file) for file in self._of("kernel")]
+        self._is_earlier = any(of_file is not None for of_file in counters)
+        producer = "rocprof, CSV" if self._is_earlier else "rocprofv3, CSV"
+        self.identity = Identity("rocprof", producer, process.pid, None)
         self.metadata: Mapping[str, object] = {"rocprof.tables": [file.name for file in tables]}
         self._names, self._kinds = NameCodes(), NameCodes()
         self._devices_by_number = False
@@ -119,7 +131,7 @@ class CsvRecording(ProcessRecording):
             places = [place for place, row in enumerate(gpus) if row.get(key) == digits[0]]
             if places:
                 return places[0]
-        if not self._agents and not self._devices_by_number:
+        if not (self._agents or self._devices_by_number or self._is_earlier):
             self._devices_by_number = True
             self.defects.add("devices-by-number", example=text)
         return number if not self._agents else NONE
@@ -165,6 +177,12 @@ class CsvRecording(ProcessRecording):
                 self.defects.add(kind, example=f"{file.name}: {column} {text[:80]}")
         return found
 
+    def _side(self, batch: pa.RecordBatch, column: str, file: Path) -> Column:
+        """Return a side of a launch; the first one of earlier recorders is the product of all."""
+        if self._is_earlier and column not in batch.schema.names:
+            return pa.array([1] * batch.num_rows, pa.int64())
+        return self._numbers(batch, column, file)
+
     def _ids(self, count: int) -> Column:
         first = self.row_count + 1
         self.row_count += count
@@ -186,9 +204,9 @@ class CsvRecording(ProcessRecording):
                     "graph_node_id": unless_zero(self._numbers(batch, "graph_node_id", file)),
                 }
                 for axis in _AXES:
-                    block = self._numbers(batch, f"workgroup_size_{axis}", file)
+                    block = self._side(batch, f"workgroup_size_{axis}", file)
                     columns[f"block_{axis}"] = block
-                    columns[f"grid_{axis}"] = groups_of(self._numbers(batch, f"grid_size_{axis}", file), block)
+                    columns[f"grid_{axis}"] = groups_of(self._side(batch, f"grid_size_{axis}", file), block)
                 yield work_batch(batch.num_rows, columns)
         if not self._of("kernel"):
             yield from self._counted_dispatches()
@@ -272,31 +290,48 @@ class CsvRecording(ProcessRecording):
         allocated = [row for file in self._of("allocation") for row in self._allocations(file)]
         yield from allocation_rows(allocated, [row["device"] for row in allocated])
         for file in self._of("counter"):
-            sums: dict[tuple[str, str, str, int], float] = {}
-            for batch in self._batches(file):
-                columns = ("dispatch_id", "counter_name", "kernel_name")
-                start = integers(self._numbers(batch, "start_timestamp", file))
-                self.defects.add("no-times", int((start <= 0).sum()), file.name)
-                starts = start.tolist()
-                texts = [batch.column(name).to_pylist() if name in batch.schema.names else starts for name in columns]
-                for dispatch, counter, kernel, start, value in zip(
-                    *texts, starts, batch.column("counter_value").to_pylist(), strict=True
-                ):
-                    key = (str(dispatch), str(counter), str(kernel), start)
-                    try:
-                        sums[key] = sums.get(key, 0.0) + float(value)
-                    except ValueError:
-                        self.defects.add("mixed-types", example=f"{file.name}: {value[:80]}")
-            timed = {key: value for key, value in sums.items() if key[3] > 0}
-            yield (
-                "counters",
-                pa.table(
-                    {
-                        "event_id": self._ids(len(timed)),
-                        "name": pa.array([counter for _, counter, _, _ in timed], pa.string()),
-                        "series": pa.array([kernel for _, _, kernel, _ in timed], pa.string()),
-                        "start_ns": pa.array([start for *_, start in timed], pa.int64()),
-                        "value": pa.array(list(timed.values()), pa.float64()),
-                    }
-                ),
-            )
+            yield self._summed(file, self._counted(file))
+        for file in self._of("kernel"):
+            if counters := counters_of_earlier(file):
+                self.defects.add("serialised-by-counters", example=file.name)
+                yield self._summed(file, self._counted_by_earlier(file, counters))
+
+    def _counted(self, file: Path) -> Iterator[Iterable[tuple[Any, Any, Any, int, str]]]:
+        """Yield batches of dispatches, counters, kernels, starts and values as texts."""
+        for batch in self._batches(file):
+            columns = ("dispatch_id", "counter_name", "kernel_name")
+            start = integers(self._numbers(batch, "start_timestamp", file))
+            self.defects.add("no-times", int((start <= 0).sum()), file.name)
+            starts = start.tolist()
+            texts = [batch.column(name).to_pylist() if name in batch.schema.names else starts for name in columns]
+            yield zip(*texts, starts, batch.column("counter_value").to_pylist(), strict=True)
+
+    def _counted_by_earlier(
+        self, file: Path, counters: Mapping[str, str]
+    ) -> Iterator[Iterable[tuple[Any, Any, Any, int, str]]]:
+        for batch in self._batches(file):
+            starts = integers(numbers(batch, "start_timestamp")).tolist()
+            dispatches = batch.column("dispatch_id").to_pylist() if "dispatch_id" in batch.schema.names else starts
+            of_rows = list(zip(dispatches, batch.column("kernel_name").to_pylist(), starts, strict=True))
+            for column, name in counters.items():
+                values = zip(of_rows, map(str, batch.column(column).to_pylist()), strict=True)
+                yield [(dispatch, name, kernel, start, value) for (dispatch, kernel, start), value in values if value]
+
+    def _summed(self, file: Path, batches: Iterable[Iterable[tuple[Any, Any, Any, int, str]]]) -> tuple[str, pa.Table]:
+        """Return the values of counters: several of one dispatch are parts of one."""
+        sums: dict[tuple[str, str, str, int], float] = {}
+        for dispatch, counter, kernel, start, value in chain.from_iterable(batches):
+            key = (str(dispatch), str(counter), str(kernel), start)
+            try:
+                sums[key] = sums.get(key, 0.0) + float(value)
+            except ValueError:
+                self.defects.add("mixed-types", example=f"{file.name}: {value[:80]}")
+        timed = {key: value for key, value in sums.items() if key[3] > 0}
+        columns = {
+            "event_id": self._ids(len(timed)),
+            "name": pa.array([counter for _, counter, _, _ in timed], pa.string()),
+            "series": pa.array([kernel for _, _, kernel, _ in timed], pa.string()),
+            "start_ns": pa.array([start for *_, start in timed], pa.int64()),
+            "value": pa.array(list(timed.values()), pa.float64()),
+        }
+        return "counters", pa.table(columns)

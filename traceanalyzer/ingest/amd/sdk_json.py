@@ -69,7 +69,8 @@ _DISPATCHES = (
 _COPIES = ("op_id", "target", "source", "stream", "name_code", "start_ns", "end_ns", "correlation", "size")
 _COUNTS = ("event", "counter")
 # Lists of records that hold no calls and no work of the program.
-_PASSED_OVER = ("scratch_memory", "pc_sample_host_trap", "pc_sample_stochastic")
+_PASSED_OVER = ("scratch_memory",)
+_SAMPLES = ("pc_sample_host_trap", "pc_sample_stochastic")
 _AGENT_KINDS = {1: "CPU", 2: "GPU"}
 
 
@@ -86,6 +87,9 @@ def json_recordings(path: Path, scratch: Path) -> Iterator[ProcessRecording]:
                 records.check_next()
             except CutError as error:
                 recording.defects.add("unreadable-rows", example=str(error))
+            if recording.has_samples_alone:
+                what = "holds samples of program counters alone, which do not tell when kernels ran"
+                raise TraceAnalyzerError(what, path, "record kernels and calls: rocprofv3 --runtime-trace -- ./program")
             found += 1
             recording.finish(number)
             yield recording
@@ -127,6 +131,12 @@ class SdkRecording(ProcessRecording):
         self._names, self._kinds = NameCodes(), NameCodes()
         self._allocations: list[dict[str, Any]] = []
         self._counted: set[int] = set()
+        self._has_samples = False
+
+    @property
+    def has_samples_alone(self) -> bool:
+        """Whether program counters were sampled, and nothing else was recorded."""
+        return self._has_samples and not self.row_count and not self.defects.lost
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -146,6 +156,8 @@ class SdkRecording(ProcessRecording):
                 self._take_allocation(value)
             elif key.endswith("_api"):
                 self._take_call(value)
+            elif key in _SAMPLES:
+                self._has_samples = True
             elif key not in _PASSED_OVER:
                 self.defects.add("unknown-kind", example=key)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

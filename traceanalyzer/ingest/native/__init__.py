@@ -38,7 +38,9 @@ _CLASSES = ("host", "gpu", "sync", "async", "refused")
 _CATEGORIES = ("other", "cpu_op", "annotation", "python", "runtime", "driver", "overhead")
 _PHASES = tuple("XMBEiIRnbeSFstfC")
 # Dialects of their own where an event has a corr_id.
-_REFUSED = ("kernel_dispatch", "memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api")
+_OF_SDK = ("kernel_dispatch", "memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api")
+_OF_OMNITRACE = ("device_hip", "rocm_hip", "rocm_hsa", "rocm_roctx")
+_REFUSED = (*_OF_SDK, *(f"rocm_{name}" for name in _OF_SDK), *_OF_OMNITRACE)
 _NUMBER, _SMALL, _TRUTH, _TEXT, _CLASS, _CATEGORY, _PHASE = range(7)
 _TIMES = tuple((name, _NUMBER) for name in ("start_ns", "start_double_ns", "dur_ns", "dur_double_ns"))
 _HOST_COLUMNS = (

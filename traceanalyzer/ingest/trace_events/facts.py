@@ -88,8 +88,8 @@ def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], li
     if found is not None or not (host := files("host")):
         return found
     shown = database.execute(sql("dialects/first_slices"), {"host": host}).fetchall()[0]
-    by_unitrace, by_autograd, by_proton = shown
-    if by_proton and names == {"Trace"}:
+    by_unitrace, by_autograd, by_proton, by_proton_of_2025 = shown
+    if (by_proton and names == {"Trace"}) or (by_proton_of_2025 and not names):
         return PROTON
     return UNITRACE if by_unitrace else AUTOGRAD if by_autograd else None
 

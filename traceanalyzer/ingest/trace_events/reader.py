@@ -36,9 +36,11 @@ LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
 _GROWTH_BYTES = 2**20
 _TIME_SAMPLE_BYTES = 256 * 2**10
-_LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.(\d+)')
-# A double near 1.7e15 µs can hold only these; a tool that wrote the file again leaves no other fraction.
-_DOUBLE_FRACTIONS = frozenset({b"0", b"25", b"5", b"75"})
+# Times since 1970, as that profiler wrote them.
+_LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{16,}\.(\d+)')
+# A double near 1.7e15 µs holds quarters, which most programs write with one digit; a tool that wrote the file again
+# leaves no other fraction.
+_DOUBLE_FRACTIONS = frozenset({b"0", b"2", b"25", b"5", b"75", b"8"})
 # With padded nanoseconds one fraction in ten begins with 0: this many without one are no accident.
 _ENOUGH_FRACTIONS = 100
 _DECODER = json.JSONDecoder()
@@ -46,6 +48,9 @@ _COMMA = re.compile(r"\s*,\s*")
 # The rows of `categories`, alike in all databases: asking for them takes as long as reading a few hundred events.
 _KNOWN_CATEGORIES: list[tuple[str, str, str]] = []
 _CLOSED = re.compile(rb"\s*\]")
+# Proton of Triton 3.4 and 3.5 writes a document for each stream, one a line.
+_BETWEEN_STREAMS = re.compile(rb'\}\r?\n\{"displayTimeUnit":"us","traceEvents":\[')
+_MOST_BETWEEN_BYTES = 64
 
 
 class Parts(Struct):
@@ -108,9 +113,12 @@ class EventReader:
                         cursor, scanner, scratch, self._losses, self._offset, unpadded=unpadded, kept=self._kept
                     )
                 )
-            self._read_chunks(parts)
-            if not self._list_ended:
-                self._read_last(parts)
+            while True:
+                self._read_chunks(parts)
+                if not self._list_ended:
+                    self._read_last(parts)
+                if not self._goes_on():
+                    break
             while self._writing:
                 self._await_parser()
             self._read_trailer(parts.document)
@@ -301,6 +309,17 @@ class EventReader:
         self._drop(len(chunk.data))
         parser = self._idle.popleft()
         self._accept(chunk, parser, self._read_damaged(chunk, parser), parts)
+
+    def _goes_on(self) -> bool:
+        """Return whether the list of another stream follows, and go to its first event."""
+        while len(self._buffer) < _MOST_BETWEEN_BYTES and self._more():
+            pass
+        between = _BETWEEN_STREAMS.match(self._buffer) if self._list_ended else None
+        if between is not None:
+            self._drop(between.end() - 1)
+            self._buffer = b"," + self._buffer[1:]  # as ahead of every event but the first
+            self._list_ended = False
+        return between is not None
 
     def _skip_rest(self) -> None:
         while self._more(_GROWTH_BYTES):

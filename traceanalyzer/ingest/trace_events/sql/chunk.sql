@@ -6,10 +6,20 @@ CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS position,
+        -- Perfetto traces of rocprofv3, rocprof-sys and Omnitrace as JSON. traceconv writes what is on no thread of its own as async
+        -- events, with both times among the arguments of those that begin.
+        replace(lower(cat), 'rocm_', '')
+            IN (
+                'kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api',
+                'device_hip', 'hip', 'hsa', 'roctx'
+            )
+            AND coalesce(contains(args, '"corr_id"'), FALSE) AS is_sdk,
+        coalesce(ph = 'b' AND is_sdk AND contains(args, '"end_ns"'), FALSE) AS is_async_sdk,
         -- A step without a readable duration has begun, and its end is not known. PyTorch's exporter in Python
         -- (use_python_export, torch 2.13) writes instants as slices, which last until the recording ends.
         CASE
             WHEN ph = 'X' AND cat = 'cpu_instant_event' THEN 'i'
+            WHEN is_async_sdk THEN 'X'
             WHEN ph = 'X' AND coalesce(dur_ns > 2592000000000000, TRUE) AND lower(cat) IN ('user_annotation', 'cpu_op')
                 AND starts_with(name, 'ProfilerStep#')
             THEN 'B'
@@ -19,13 +29,17 @@ WITH numbered AS (
             shortened(name) AS name,
             unless_long(cat) AS cat,
             unless_long(pid) AS pid,
-            unless_long(tid) AS tid,
+            if(is_async_sdk, coalesce(sdk_lane(cat, args, id2), tid), unless_long(tid)) AS tid,
             unless_long(id) AS id,
             unless_long(id2) AS id2,
             unless_long(bp) AS bp,
             unless_long(s) AS s,
             unless_long(bind_id) AS bind_id,
-            if(ph = 'X' AND cat = 'cpu_instant_event', 0, dur_ns) AS dur_ns,
+            CASE
+                WHEN ph = 'X' AND cat = 'cpu_instant_event' THEN 0
+                WHEN is_async_sdk THEN sdk_dur_ns(args, dur_ns)
+                ELSE dur_ns
+            END AS dur_ns,
             -- Tables of databases keep objects as texts.
             CASE
                 WHEN strlen(args) > 8388608 THEN NULL
@@ -38,10 +52,7 @@ WITH numbered AS (
         ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text,
         CASE WHEN cat IS NULL AND phase = 'X' THEN rocprof_kind(name, args) END AS rocprof,
         CASE WHEN cat IS NULL AND phase = 'X' THEN xla_work(name, args, pid) END AS xla,
-        is_xla_step(phase, cat, args) AS is_step,
-        -- rocprofv3's Perfetto trace as JSON.
-        lower(cat) IN ('kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api')
-            AND coalesce(contains(args, '"corr_id"'), FALSE) AS is_sdk
+        is_xla_step(phase, cat, args) AS is_step
     FROM events_of($path, $object_bytes)
 )
 SELECT
@@ -50,6 +61,8 @@ SELECT
         WHEN phase <> 'X' THEN NULL
         WHEN cat IS NULL AND (xla IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
+        -- Omnitrace: packets between kernels, which wait and compute nothing.
+        WHEN class = 'gpu' AND is_sdk AND args ->> '$.op' = 'BARRIER' THEN 'async'
         ELSE coalesce(class, 'host')
     END AS class,
     CASE

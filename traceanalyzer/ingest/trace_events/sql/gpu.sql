@@ -28,7 +28,12 @@ WITH parsed AS (
 texts AS (
     SELECT
         * REPLACE (
-            if(known.corr_id IS NULL, kind, hip_kind(name, kind)) AS kind,
+            CASE
+                WHEN known.corr_id IS NULL THEN kind
+                -- Omnitrace says beside the name what it is.
+                WHEN args ->> '$.op' = 'COPY' THEN if(contains(lower(name), 'fill'), 'memset', 'memcpy')
+                ELSE hip_kind(name, kind)
+            END AS kind,
             -- PyTorch's recorder of 2026 (cuspy) says beside the name what the names of Kineto hold.
             CASE
                 WHEN name = 'Memcpy' AND is_copy_kind(known."copy kind")
@@ -47,7 +52,10 @@ texts AS (
         coalesce(known.device, known."dev-id", known."gpu-id") AS device_alone,
         coalesce(device_alone, agent) AS device_text,
         -- PyTorch may draw the work of graphs on lanes of names that its program gave, where it overlaps.
-        coalesce(known.original_stream, known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
+        coalesce(
+            known.original_stream, known.stream, known."stream-id", known."queue-id", known."stream_ID",
+            CASE WHEN known.corr_id IS NOT NULL THEN args ->> '$.stream_id' END
+        ) AS stream_text,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
             known.correlation, known.correlation_id,
@@ -120,7 +128,7 @@ SELECT
         known_device,
         CASE
             WHEN device_text IS NOT NULL THEN NULL
-            WHEN TRY_CAST(pid AS INTEGER) BETWEEN 0 AND 1023 THEN CAST(pid AS INTEGER)
+            WHEN known.corr_id IS NULL AND TRY_CAST(pid AS INTEGER) BETWEEN 0 AND 1023 THEN CAST(pid AS INTEGER)
             WHEN TRY_CAST(pid AS BIGINT) IS NOT NULL THEN 0
         END
     ) AS device,

@@ -4,7 +4,7 @@ SELECT
     coalesce(bool_or(raw_category IN ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'xpu_runtime', 'musa_runtime', 'mlu_runtime')), FALSE)
         AS has_pytorch_events,
     coalesce(bool_or(category = 'cpu_op' AND starts_with(input_shapes, '[[')), FALSE) AS has_shapes,
-    coalesce(bool_or(raw_category IN ('hip_api', 'hsa_api', 'marker_api', 'rccl_api')), FALSE)
+    coalesce(bool_or(regexp_full_match(raw_category, '(rocm_)?(hip|hsa|marker|rccl)_api|rocm_(hip|hsa|roctx)')), FALSE)
         OR coalesce(
             (SELECT bool_and(contains(args, '"corr_id"')) FROM (FROM read_parquet($gpu_events) LIMIT 10)), FALSE
         ) AS has_rocprof_events

@@ -115,6 +115,9 @@ CREATE OR REPLACE MACRO rocprof_dur_ns(begins, ends, shown_ns) AS
 CREATE OR REPLACE MACRO sdk_start_ns(args, shown_ns) AS coalesce(TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
 CREATE OR REPLACE MACRO sdk_dur_ns(args, shown_ns) AS
     coalesce(TRY_CAST(args ->> '$.end_ns' AS BIGINT) - TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
+-- The thread of a call that is an async event, and a number of its own for each lane of a device.
+CREATE OR REPLACE MACRO sdk_lane(cat, args, id2) AS
+    if(lower(cat) LIKE '%_api', args ->> '$.tid', CAST(TRY_CAST(id2 ->> '$.local' AS BIGINT) AS VARCHAR));
 -- The three sides of a launch in a text: those of rocprofv3, which counts the grid in work-items, and lists in quotes.
 CREATE OR REPLACE MACRO sdk_sides(text) AS
     CASE

@@ -1,6 +1,6 @@
 -- Whether the first operators are calls of Intel's drivers, which only unitrace names so: where it recorded no work, no
 -- process has the name of a device. And whether the first slice is of PyTorch's list of events, and whether the first slices have
--- the categories of Proton.
+-- the categories of Proton, or are kernels of no process, as it wrote in 2025.
 SELECT
     (
         SELECT avg(CAST(regexp_matches(name, '^(ze|zet|zes|cl|ur|sycl)[A-Z]\w*$') AS INTEGER)) > 0.5
@@ -10,4 +10,6 @@ SELECT
     (
         SELECT bool_and(coalesce(raw_category IN ('scope', 'metric', 'kernel'), FALSE))
         FROM (SELECT raw_category FROM read_parquet($host) LIMIT 1000)
-    ) AS by_proton
+    ) AS by_proton,
+    (SELECT bool_and(coalesce(raw_category = 'kernel' AND pid IS NULL, FALSE)) FROM (SELECT raw_category, pid FROM read_parquet($host) LIMIT 1000))
+        AS by_proton_of_2025
