@@ -28,7 +28,6 @@ from traceanalyzer.run import open_run
         ("GPU 0 (eBPF)", "another tool"),
         ("NVIDIA GPU", "another tool"),
         ("/gpu:0 (pid 7)", "another tool"),
-        ("Device 0", "nsys2json"),
         ("matmul_kernel Core7 CTA0", "inside of kernels"),
         ("gpu/0", "another tool"),  # MXNet 1.9, whose cpu/0 was taken for the whole program
         ("Device 0", "Nsight Systems"),  # nsys2json, which numbers no processes
@@ -78,15 +77,6 @@ def _trace(folder: Path, process: str) -> Path:
 
 
 @pytest.mark.check
-def test_a_process_that_is_named_by_its_id_alone_names_its_format(tmp_path: Path) -> None:
-    """As nsys2json writes kernels, beside NVTX ranges on the same process."""
-    own = {"name": "sgemm", "cat": "cuda", "ph": "X", "ts": 10, "dur": 5, "pid": "Device 0", "tid": "Stream 7"}
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps([own]))
-    with pytest.raises(TraceAnalyzerError, match="nsys2json made"):
-        open_run(file, store=tmp_path / "store").close()
-
-
 def test_async_events_of_a_device_are_work_of_it(tmp_path: Path) -> None:
     """As the example of a profiler in NCCL's sources writes them, which gives them no end and no thread."""
     own = {"name": "KernelCh", "cat": "GPU", "id": 0, "pid": 7, "tid": 1}
@@ -96,6 +86,7 @@ def test_async_events_of_a_device_are_work_of_it(tmp_path: Path) -> None:
         open_run(file, store=tmp_path / "store").close()
 
 
+@pytest.mark.check
 def test_a_run_of_unread_work_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="Ascend"):
         open_run(_trace(tmp_path, "HCCL"), store=tmp_path / "store")

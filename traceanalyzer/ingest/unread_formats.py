@@ -72,11 +72,6 @@ _DEVICE_PROCESSES = (
         "record the job with torch.profiler in the PyTorch of its vendor",
     ),
     UnreadFormat(
-        "a Chrome trace that nsys2json made of an export of Nsight Systems",
-        re.compile(r"^Device \d+$"),
-        "give the export itself, the .sqlite file",
-    ),
-    UnreadFormat(
         "what Triton's Proton measures inside of kernels",
         re.compile(r" Core\d+ CTA\d+\b"),
         'record when kernels run: proton.start(NAME, data="trace"), without the backend “instrumentation”',
