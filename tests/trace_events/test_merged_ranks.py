@@ -244,6 +244,13 @@ def test_processes_whose_work_lies_in_between_stay_open() -> None:
         found([host("3241", 0), host("3242", 20), device("0", 5), device("1", 25)], {"0": 0, "1": 1})
 
 
+def test_a_device_on_which_calls_are_drawn_is_no_rank() -> None:
+    drawn = Process("0", 50, 5, 0, 5, (51, 60), ("python", "AIU 0"))
+    assert found([host("3241", 0, "python", "CPU"), drawn], {"0": 0}) is None
+    with pytest.raises(SeveralRanksError):
+        found([host("3241", 0), host("3242", 20), drawn], {"0": 0})
+
+
 @pytest.mark.parametrize(
     "processes",
     [

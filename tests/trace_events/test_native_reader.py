@@ -60,6 +60,11 @@ ACCEPTED = {
     "GPU categories of other tools": slice_text("k", cat='"kernel"', args='{"x": 1}')
     + ","
     + slice_text("k", cat='"Kernel"', tid=99),
+    "GPU work with a number or a size alone": slice_text("k", cat='"kernel"', args='{"External id": 25}')
+    + ","
+    + slice_text("k", cat='"kernel"', args='{"external id": 25}')
+    + ","
+    + slice_text("k", cat='"kernel"', args='{"grid": [1, 1, 1]}'),
     "GPU work without arguments": slice_text("k", cat='"kernel"', pid='"7"'),
     "synchronisations": slice_text("Stream Sync", cat='"cuda_sync"', args='{"stream": 7, "correlation": 3}'),
     "slices that begin flows": slice_text("a", bind_id='"0x1"', flow_out="true", flow_in="null"),

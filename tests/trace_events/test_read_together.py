@@ -77,6 +77,13 @@ KINDS = {
     "Python frames that stay open": [FRAME, INNER, OPERATOR],
     "spans, labels, memory, flows and counters": [SPAN, NAMED, OPERATOR, MEMORY, FLOW, COUNTER],
     "processes of the same number": [OPERATOR.replace('"tid": 1', '"tid": 2'), CALL, KERNEL],
+    "work whose external id is its correlation id": [
+        OPERATOR.replace("1}", "7}"),
+        KERNEL.replace('n": 7', 'n": 7, "External id": 7'),
+        CALL.replace('n": 7', 'n": 8'),
+        KERNEL.replace('n": 7', 'n": 8, "External id": 8'),
+    ],
+    "the same without calls": [OPERATOR.replace("1}", "7}"), KERNEL.replace('n": 7', 'n": 7, "External id": 7')],
     "no events": [],
 }
 
@@ -114,6 +121,7 @@ def test_ranks_of_real_traces_have_the_tables_that_each_has_alone(tmp_path: Path
         pytest.param([OPERATOR, OPERATOR.replace('"ts": 4', '"ts": 99000000')], id="silence"),
         pytest.param([OPERATOR, CALL.replace('"correlation": 7', '"correlation": 7777777777')], id="long ids"),
         pytest.param([OPERATOR, slice_text("a", pid="null")], id="no process"),
+        pytest.param([OPERATOR, KERNEL.replace("correlation", "External id")], id="work with external ids alone"),
     ],
 )
 def test_a_file_that_needs_a_look_of_its_own_is_left_and_its_neighbours_are_not(

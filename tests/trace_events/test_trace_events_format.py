@@ -460,6 +460,22 @@ def test_a_device_under_a_number_of_the_machine_is_the_one_that_the_process_sees
     assert devices_of([{"id": 0, "name": "AMD Instinct MI300X"}], 9) == {9: "AMD Instinct MI300X"}
 
 
+def test_devices_have_the_names_and_sizes_that_profilers_of_spring_2021_wrote() -> None:
+    numbers = {"id": 0, "totalGlobalMem": 34084028416, "major": 7, "minor": 0, "warpSize": 32}
+    described = numbers | {"name": "V100", "multiProcessorCount": 80, "maxThreadsPerMultiProcessor": 2048}
+    text = f'{{"schemaVersion": 1, "computeProperties": {json.dumps([described, 1])}, "traceEvents": [{kernel_on(0)}]}}'
+    tables = read(text)
+    (row,) = tables["devices"]
+    assert (row["name"], row["vendor"], row["compute_major"], row["compute_minor"]) == (
+        described["name"],
+        "nvidia",
+        7,
+        0,
+    )
+    assert (row["sm_count"], row["max_threads_per_sm"], row["memory_bytes"]) == (80, 2048, 34084028416)
+    assert tables.defects == {"bad-number": 1}
+
+
 def test_a_device_without_description_is_of_the_kind_that_all_others_are() -> None:
     described: list[dict[str, object]] = [{"id": id_, "name": "NVIDIA H100"} for id_ in (0, 1)]
     assert devices_of(described, 1, 5) == dict.fromkeys((0, 1, 5), "NVIDIA H100")

@@ -399,8 +399,13 @@ static bool is_foreign(const struct event *event) {
     struct slice pid = event->texts[PID];
     if (event->args.size < 0)
         return !(pid.size >= 1 && is_digit(pid.start, pid.start + 1) && pid.size <= 2 && is_digit(pid.start + pid.size - 1, pid.start + pid.size));
-    return !contains(event->args, "\"stream\"") && !contains(event->args, "\"device\"")
-        && !contains(event->args, "\"correlation\"") && !contains(event->args, "\"corr_id\"");
+    static const char *const WORDS[] = {
+        "\"External id\"", "\"external id\"", "\"stream\"", "\"device\"", "\"correlation\"", "\"corr_id\"", "\"grid\"", "\"block\"",
+    };
+    for (size_t word = 0; word < sizeof WORDS / sizeof *WORDS; word++) {
+        if (contains(event->args, WORDS[word])) return false;
+    }
+    return true;
 }
 
 static bool is_annotation(struct slice name) {

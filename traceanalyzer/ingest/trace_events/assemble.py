@@ -42,6 +42,7 @@ from traceanalyzer.ingest.trace_events.facts import (
     find_recorder,
     is_of_pytorch,
     name_recorder,
+    number_launches,
     recast,
 )
 from traceanalyzer.ingest.trace_events.frames import (
@@ -104,6 +105,8 @@ class Assembler:
         self._recast()
         self._kinds = {kind for (kind,) in self._rows("kinds")}
         self._close_begin_events()
+        if self._recorder is None and self._has("gpu_sorted"):
+            number_launches(self._database, self._stage, self._files)
         first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._rows("span")[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         changed = lost_count > 0 and leave_out_lost_devices(self._database, self._stage, self._losses)

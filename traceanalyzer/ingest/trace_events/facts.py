@@ -70,6 +70,15 @@ ROCPROFV3 = Recorder(None, "rocprof", "amd", lambda names: False)
 PROTON = Recorder("proton", "proton", None, lambda names: False, framework="pytorch")  # as Triton is for PyTorch
 AUTOGRAD = Recorder("autograd", "kineto", None, lambda names: False, framework="pytorch")  # PyTorch's list of events
 
+_NUMBERED_WORK = "SELECT 1 FROM read_parquet($gpu) WHERE correlation IS NOT NULL LIMIT 1"
+_LANES = "CREATE TABLE lanes AS SELECT event_id, pid, tid, start_ns FROM read_parquet($gpu_events)"
+# How Kineto calls the arrows from calls to work: of 2021, 2022, and since.
+_LAUNCH_ARROWS = """
+SELECT DISTINCT raw_category FROM read_parquet($other)
+WHERE phase = 's' AND raw_category IN ('async', 'async_cpu_to_gpu', 'ac2g', 'async_cpu_to_mlu')
+ORDER BY raw_category DESC LIMIT 1
+"""
+
 
 def find_recorder(database: duckdb.DuckDBPyConnection, files: Callable[[str], list[str]]) -> Recorder | None:
     """Return which of these recorders wrote the file; None: none of them. `files` are those of a part."""
@@ -134,6 +143,31 @@ def recast(
     return recorder
 
 
+def number_launches(database: duckdb.DuckDBPyConnection, stage: Path, files: Callable[[str], list[str]]) -> None:
+    """Rewrite calls and their GPU work with numbers where none has a correlation id.
+
+    What they have in common is an External id, or else an arrow from the one to the other.
+    """
+    known = {part: files(part) for part in ("host", "gpu", "gpu_events", "other")}
+    if not (known["host"] and known["gpu"]) or database.execute(_NUMBERED_WORK, {"gpu": known["gpu"]}).fetchall():
+        return
+
+    def run(name: str, **more: object) -> None:
+        for statement in duckdb.extract_statements(sql(name)):
+            database.execute(statement, {key: (known | more)[key] for key in statement.named_parameters})
+
+    run("launch_numbers")
+    by_arrows = known["gpu_events"] and known["other"]
+    if by_arrows and not database.execute("SELECT 1 FROM launch_numbers LIMIT 1").fetchall():
+        for (arrow,) in database.execute(_LAUNCH_ARROWS, {"other": known["other"]}).fetchall():
+            database.execute(_LANES, {"gpu_events": known["gpu_events"]})
+            run("dialects/arrows", arrow=arrow, unit=1)
+    for part in ("host", "gpu"):
+        _replace(database, stage, part, f"recast_{part}", known[part])
+    for table in ("launch_numbers", "recast_host", "recast_gpu", "lanes", "links"):
+        database.execute(f"DROP TABLE IF EXISTS {table}")
+
+
 def _replace(database: duckdb.DuckDBPyConnection, stage: Path, part: str, table: str, before: list[str]) -> None:
     """Write a table in place of a part's files."""
     target = stage / f"{part}-recast.parquet.new"
@@ -154,6 +188,13 @@ _DEVICE_NUMBERS = {
     "totalGlobalMem": 2**63 - 1,
     **dict.fromkeys(("id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
     **dict.fromkeys(("warpSize", "maxThreadsPerMultiprocessor"), 2**31 - 1),
+}
+# Names of spring 2021 for what a trace says of devices.
+_RENAMED_DEVICE_KEYS = {
+    "multiProcessorCount": "numSms",
+    "major": "computeMajor",
+    "minor": "computeMinor",
+    "maxThreadsPerMultiProcessor": "maxThreadsPerMultiprocessor",
 }
 # The versions that a trace tells, by how its producer is described.
 _VERSIONS = {
@@ -202,6 +243,13 @@ def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch
 
 def drop_unusable_values(metadata: dict[str, Any], losses: Losses) -> None:
     """Set the values that the tables of traces and devices cannot hold to None, and count them."""
+    if isinstance(early := metadata.pop("computeProperties", None), list) and "deviceProperties" not in metadata:
+        metadata["deviceProperties"] = [
+            {_RENAMED_DEVICE_KEYS.get(key, key): value for key, value in device.items()}
+            if isinstance(device, dict)
+            else device
+            for device in early
+        ]
     _drop(metadata, _TRACE_NUMBERS, ("host_name", "hostname"), losses)
     for key in (*_VERSIONS, *_OTHER_VERSIONS):
         _keep(metadata, key, _is_version(metadata.get(key)), losses)

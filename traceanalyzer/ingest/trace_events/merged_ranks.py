@@ -98,6 +98,9 @@ def find_ranks(
     merge keep the first header, whose rank is `first_rank`. Raises SeveralRanksError where ranks cannot be separated.
     """
     hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
+    if any(host.operator_count and not host.gpu_count for host in hosts):
+        # Calls may be drawn on the device that they are of, as releases of memory are by IBM's profiler.
+        hosts = [host for host in hosts if host.operator_count or not host.gpu_count]
     if (labelled := _by_label(processes) or _by_name(processes)) is not None:
         return labelled
     if alike := [host.pid for host in hosts if host.repeated_count > max(1, FEW_SHARE * host.call_count)]:

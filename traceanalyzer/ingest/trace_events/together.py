@@ -68,16 +68,20 @@ SELECT * REPLACE (
 FROM read_parquet($path)
 """
 _UNUSUAL_WORK = f"""
-SELECT DISTINCT event_id >> {FILE_BITS}
+SELECT event_id >> {FILE_BITS} AS number
 FROM read_parquet($path)
-WHERE device IS NULL
-    OR device NOT BETWEEN 0 AND {2**_DEVICE_BITS - 2}
-    OR is_device_lost
-    OR is_sycl
-    OR track_pid IS NOT NULL
-    OR lost_values > 0
-    OR correlation NOT BETWEEN 0 AND {_ID}
-    OR external_id NOT BETWEEN 0 AND {_ID}
+GROUP BY number
+HAVING count(correlation) = 0
+    OR bool_or(
+        device IS NULL
+        OR device NOT BETWEEN 0 AND {2**_DEVICE_BITS - 2}
+        OR is_device_lost
+        OR is_sycl
+        OR track_pid IS NOT NULL
+        OR lost_values > 0
+        OR correlation NOT BETWEEN 0 AND {_ID}
+        OR external_id NOT BETWEEN 0 AND {_ID}
+    )
 """
 _USED_DEVICES = f"SELECT DISTINCT event_id >> {FILE_BITS}, device FROM read_parquet($path) ORDER BY ALL"
 

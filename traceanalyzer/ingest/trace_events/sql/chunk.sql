@@ -1,6 +1,6 @@
 -- The events of one chunk: position, kind and defect of each. Durations above 30 days are defects, and so are times more
 -- than 12 years before zero or after 2096: sums and differences of the others, doubled, fit into 64 bits.
--- Events of GPU categories without a stream, device or correlation are not GPU work, because other tools use the same
+-- Events of GPU categories without a stream, device, launch number or size are not GPU work, because other tools use the same
 -- category names; except events without any arguments whose process is the number of a device, as in hand-written traces.
 CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (

@@ -3,7 +3,8 @@
 -- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
 -- around the operator. A plain launch call launches one kernel: an id that several operations have in common with it (ROCm)
 -- proves nothing, nor does their external id, which the profiler found by it; nor an id that calls have in common which were
--- made one after the other, or operators of which none contains the others. With $launches_later, another thread may launch
+-- made one after the other, or operators of which none contains the others; nor, of work whose call is missing, an external
+-- id that is the correlation id, as all are of profilers of 2022. With $launches_later, another thread may launch
 -- an operator's work after the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH recorded AS (
@@ -61,9 +62,16 @@ ops AS (
     SELECT
         event_id, device, stream, start_ns, kind,
         CASE WHEN unproven.correlation IS NULL THEN recorded.correlation END AS correlation,
-        CASE WHEN unproven.correlation IS NULL AND NOT $several_processes THEN external_id END AS external_id
+        CASE
+            WHEN unproven.correlation IS NOT NULL OR $several_processes THEN NULL
+            WHEN external_id = recorded.correlation AND called.correlation IS NULL
+                AND event_id >> 32 IN (SELECT slice_id >> 32 FROM grouped_calls)
+            THEN NULL
+            ELSE external_id
+        END AS external_id
     FROM recorded
     LEFT JOIN unproven ON unproven.correlation = recorded.correlation
+    LEFT JOIN grouped_calls AS called ON called.correlation = recorded.correlation
 ),
 calls AS (
     SELECT grouped_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id

@@ -52,7 +52,7 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
     CASE
         WHEN coalesce(args, '{}') = '{}' OR NOT starts_with(args, '{')
         THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
-        ELSE NOT regexp_matches(args, '"(stream|device|correlation|corr_id)"')
+        ELSE NOT regexp_matches(args, '"([Ee]xternal id|stream|device|correlation|corr_id|grid|block)"')
     END;
 -- The kind of device work that an event without a category is: XLA's profiler (JAX, TensorFlow) describes the work of a
 -- device in one argument, and calls copies and memsets by these names. In 2020 the host's launches had the same
