@@ -10,7 +10,7 @@ CREATE OR REPLACE MACRO read_signatures(signatures) AS TABLE (
             signatures.*,
             models.reads, models.writes, models.mask_place,
             json_extract(input_shapes, '$[*]') AS dims,
-            TRY_CAST(input_types AS VARCHAR[]) AS types,
+            [tensor_type(written) FOR written IN TRY_CAST(input_types AS VARCHAR[])] AS types,
             json_extract_string(concrete_inputs, '$[*]') AS concrete,
             json_extract(input_strides, '$[*]') AS strides
         FROM query_table(signatures) AS signatures

@@ -119,6 +119,6 @@ FROM (
     ('precision', 40, '(?i)dgemm|zgemm|f64f64|[dz]884gemm|(?:[<( ,_]|^)double(?:[>, *)]|$)', 'fp64', 'ampere_dgemm_64x64_nn'),
     ('precision', 50, 'ffma|simt|f32f32_f32f32_f32|(?:^|_)sgemm|(?:^|_)scudnn_|gcgemm', 'fp32', 'ampere_sgemm_128x64_nn'),
     ('precision', 60, 'tf32|tensorop_s1688|nvjet(_sm[0-9]+)?_s[a-z]s_', 'tf32', 'void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>'),
-    ('precision', 70, '(?:<|[ (,])float', 'fp32', 'void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int, int, int, float const*)')
+    ('precision', 70, '(?:<|[ (,])float|_fp32(_|$)', 'fp32', 'void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int, int, int, float const*)')
 ) AS patterns (aspect, position, pattern, value, example)
 ORDER BY aspect, position
