@@ -40,6 +40,7 @@ SEARCH = {
     "op": {"name": "aten::cudnn_convolution", "op_us": 5, "do": [TRIED, {"sync": {"kind": "event"}}, {"py": 9_000}]}
 }
 SAVED = {"repeat": 20, "do": [{"d2h": {"mb": 4, "us": 2, "pinned": True}}, {"py": 9_000}]}
+UNUSED = {"op": {"name": "torch.distributed.ddp.reducer::search_unused_parameters", "op_us": 3_000}}
 BUFFERS = {
     "annot": {"name": "DistributedDataParallel.forward"},
     "do": [
@@ -117,6 +118,13 @@ CASES: Mapping[str, tuple[str, Program, Program, Program, Mapping[str, Any]]] = 
         [run_of(60, 80)],
         [BUFFERS],
         [run_of(30, 80)],
+        {},
+    ),
+    "a search for unused parameters that queued work hides in part": (
+        "ddp-unused-parameters",
+        [run_of(30, 80), {"item": 1}],
+        [UNUSED],
+        [run_of(60, 80)],
         {},
     ),
     "modules loaded on first use": (

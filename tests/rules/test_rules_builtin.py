@@ -54,6 +54,7 @@ FIND_TRAINING = {
     "comm-fp32-gradients",
     "cpu-autograd-function",
     "ddp-bucket-copies",
+    "ddp-unused-parameters",
     "optimizer-on-cpu",
     "optimizer-single-tensor",
     "fp32-matmul-no-tensor-core",

@@ -51,7 +51,7 @@ NO_PEAKS = (
 )
 _MEANING = "of the peak rate over {time}; HFU counts what is computed again in the backward pass, too"
 _REASONS = {
-    "no products": "no matmul, convolution or attention with recorded input shapes ran there",
+    "no products": "no matmul, convolution or attention ran there whose FLOPs follow from its recorded arguments",
     "shapes left out": "the input shapes of operators were not recorded (record_shapes=True)",
     "no operators": "no operators with input shapes were recorded",
     "no shapes": "the profiler records no input shapes of operators",

@@ -1,7 +1,7 @@
 -- Operations and least bytes of fused attention, from signatures as operator_costs reads them. Of P pairs of a query and a
 -- key that the mask allows, over all batches and query heads, the forward pass takes 2 P (Dq + Dv) operations. The backward
 -- pass makes five products instead of two, one of which the forward pass has already made (`once_flops` leaves it out). A
--- causal mask of PyTorch starts in the upper left corner, one of the flash-attn package ends in the lower right. Where the
+-- causal mask of PyTorch starts in the upper left corner, one of the flash-attn package and of AITER ends in the lower right. Where the
 -- mask was not recorded, or has a window, `flops` is unknown and `flops_unmasked` is not, and what it can be at least is in
 -- `flops_least`.
 --
@@ -12,7 +12,7 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
         SELECT
             signatures.*,
             contains(signatures.operator, 'backward') AS is_backward,
-            starts_with(signatures.operator, 'flash_attn::') AS is_package,
+            regexp_matches(signatures.operator, '^(flash_attn|aiter)::') AS is_package,
             -- Batch, sequence, head, as the package has them; else batch, head, sequence.
             NOT contains(signatures.operator, '_scaled_dot_product_') AS has_heads_last,
             CASE WHEN contains(signatures.operator, 'backward') THEN 1 ELSE 0 END AS q_place,
@@ -43,6 +43,9 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             ('aten::_scaled_dot_product_efficient_attention_backward', 11, 4, NULL, NULL),
             ('aten::_scaled_dot_product_cudnn_attention_backward', 14, NULL, NULL, NULL),
             ('flash_attn::_flash_attn_forward', 5, NULL, NULL, NULL),
+            ('aiter::_flash_attn_forward', 5, NULL, NULL, NULL),
+            ('aiter::mha_fwd', 5, NULL, NULL, NULL),
+            ('aiter::fmha_v3_fwd', 5, NULL, NULL, NULL),
             ('flash_attn::_flash_attn_backward', 11, NULL, NULL, NULL),
             ('flash_attn::_flash_attn_varlen_forward', 9, NULL, 3, 5),
             ('flash_attn::_flash_attn_varlen_backward', 15, NULL, 9, 11),

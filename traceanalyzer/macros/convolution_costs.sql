@@ -25,12 +25,12 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
                 WHEN 'aten::convolution_backward' THEN shapes[1]
                 WHEN 'aten::cudnn_convolution_backward' THEN shapes[2]
             END AS gradient,
-            -- stride, padding, dilation, transposed, output padding, groups
-            TRY_CAST(options[1] AS BIGINT[]) AS stride,
-            TRY_CAST(options[2] AS BIGINT[]) AS padding,
-            TRY_CAST(options[3] AS BIGINT[]) AS dilation,
+            -- stride, padding, dilation, transposed, output padding, groups; some tools write lists as tuples
+            TRY_CAST(translate(options[1], '()', '[]') AS BIGINT[]) AS stride,
+            TRY_CAST(translate(options[2], '()', '[]') AS BIGINT[]) AS padding,
+            TRY_CAST(translate(options[3], '()', '[]') AS BIGINT[]) AS dilation,
             coalesce(options[4] = 'True', FALSE) AS transposed,
-            TRY_CAST(options[5] AS BIGINT[]) AS output_padding,
+            TRY_CAST(translate(options[5], '()', '[]') AS BIGINT[]) AS output_padding,
             coalesce(TRY_CAST(options[6] AS BIGINT), 1) AS group_count,
             CASE operator
                 WHEN 'aten::convolution_backward'

@@ -60,6 +60,34 @@ def test_a_product_takes_two_operations_a_pair_and_moves_three_matrices() -> Non
     ]
 
 
+def test_types_and_options_count_in_every_spelling() -> None:
+    options = ["", "", "", "{0}2, 2{1}", "{0}1,1{1}", "{0}1,1{1}", "False", "{0}0,0{1}", "1"]
+    for types, brackets in (
+        (["c10::BFloat16"] * 2, "[]"),
+        (["c10::bfloat16"] * 2, "[]"),
+        (["BFloat16"] * 2, "()"),
+        (["Half"] * 2, "()"),
+    ):
+        concrete = [option.format(*brackets) for option in options]
+        # Each of 8 x 8 outputs of 5 channels is a dot product over 3 x 3 positions of 4 channels.
+        assert costs(call("aten::convolution", [[1, 4, 16, 16], [5, 4, 3, 3]], types, concrete)) == [
+            (2 * 5 * 64 * 36, 2 * (4 * 256 + 5 * 36 + 5 * 64), None)
+        ]
+    (row,) = costs(call("aten::mm", [[3, 5], [5, 7]], ["Float", "Float"]), columns="element_type, size_bytes")
+    assert row == ("float", 4 * (15 + 35 + 21))
+
+
+def test_attention_of_aiter_has_the_places_of_the_flash_attn_package() -> None:
+    dims = [[2, 6, 3, 4]] * 3 + [[]] * 7
+    concrete = ["", "", "", "0.", "0.5", "True", "-1", "0", "False", "False"]
+    types = ["c10::BFloat16"] * 3 + ["Scalar"] * 7
+    for name in ("aiter::_flash_attn_forward", "aiter::mha_fwd", "aiter::fmha_v3_fwd"):
+        # 2 sequences of 3 heads; of 6 queries the first sees one key, the last all six.
+        assert costs(call(name, dims, types, concrete), columns="flops, reason") == [(2 * 6 * 21 * 8, None)]
+        (row,) = costs(call(name, dims[:3], types[:3]), columns="flops, flops_unmasked, reason")
+        assert row == (None, 2 * 6 * 36 * 8, "mask not recorded")
+
+
 def test_unknown_arguments_are_unknown_and_not_zero() -> None:
     assert costs(
         call("aten::mm", [[3, 5], [6, 7]]),

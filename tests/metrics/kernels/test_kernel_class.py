@@ -105,6 +105,62 @@ NAMES = [
         ("elementwise", None, None),
     ),
     ("triton_red_fused_native_layer_norm_0", ("norm", None, None)),
+    # Exchanges of engines and of programs, whatever they are fused with.
+    *(
+        (name, ("comm", None, None))
+        for name in (
+            "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16>((anonymous namespace)::Data)",
+            "void (anonymous namespace)::all_reduce_two_shot_kernel<__nv_bfloat16, 8u>(host::AllReduceData const*)",
+            "void tensorrt_llm::kernels::fused_moe_impl::fusedMoeCommKernel(int)",
+            "void aiter::local_device_load_rmsnorm_naive<__hip_bfloat16, 8>(aiter::RankSignals)",
+            "void pplx::allToAllDispatchKernel(int)",
+            "oneccl_allgatherv_kernel_bf16",
+            "_all_gather_kernel",
+            "reduce_scatter_ring_kernel",
+        )
+    ),
+    # No exchange, whatever their arguments are called.
+    ("void cub::DeviceReduceKernel<cub::AllReduceLike>()", ("reduce", None, None)),
+    ("small_reduce_all(float*)", ("other", None, None)),
+    ("triton_poi_fused_all_gather_into_tensor_2", ("elementwise", None, None)),
+    ("cutlass_gemm_all_reduce_kernel", ("gemm", "unknown", "unknown")),
+    # Attention that is called after a convolution's pass, a matmul, or neither.
+    *(
+        (name, ("attention", "unknown", tensor_core))
+        for name, tensor_core in (
+            ("cudnn_generated_oss_sdpa_sm100_flash_fprop_knob_3_128x128x128_4x1x1_cga1x1x1_kernel0_0", "yes"),
+            ("kernel_cutlass_kernel___main__BlackwellFusedMultiHeadAttentionForward_object_at__TiledMMA", "unknown"),
+            ("void deep_gemm::sm90_fp_paged_mqa_logits<1u, 64u>", "unknown"),
+            ("kernel_mha", "unknown"),
+            ("xqa_kernel_dt_d_128_beam_1_pagedKV_64_nqpkv_4_m_4_sm_90", "unknown"),
+            ("aiter::mla_a16w16_qh16_m16x4_n16x1_coex0_mask1_ps", "unknown"),
+            ("_ZN5aiter22pa_pertoken_gqa8_2tg_4wE", "unknown"),
+            ("kn_mla_reduce_v1<ck_tile>", "unknown"),
+            ("void flashinfer::PersistentVariableLengthMergeStatesKernel<8u, 16u>(int)", "unknown"),
+            ("void flashinfer::PrefillWithKVCacheKernel<flashinfer::CollectiveMainloop<int> >(int)", "unknown"),
+            ("bwd_kernel_dk_dv.kd", "unknown"),
+            ("void cutlass::device_kernel<flat::kernel::FlatKernelTmaWarpSpecializedDeltaRule<int> >(int)", "unknown"),
+        )
+    ),
+    # Types of CUTLASS, and arguments that name a matmul, make none.
+    ("void moe::dev::finalize::finalizeKernel<Params<cutlass::bfloat16_t, 4, true> >(int)", ("other", None, None)),
+    ("void moe::dev::activation::activationDeepSeekKernel<cutlass::float_e4m3_t>(int)", ("elementwise", None, None)),
+    ("kernel_cutlass_kernel_flashinferquantizationkernelsnvfp4_quantizeNVFP4Quantize_0", ("elementwise", None, None)),
+    ("void cutlass::device_kernel<cutlass::Universal<cute::tuple<int> > >(int)", ("gemm", "unknown", "unknown")),
+    ("_ZN7cutlass13device_kernelINS_9UniversalINS_4ShapeE", ("gemm", "unknown", "unknown")),
+    ("void wvSpltK_hf_sml_<64, 2, 16, 8, 2, 2>(int, int)", ("gemm", "unknown", "unknown")),
+    ("void machete::MacheteKernel<int>(int)", ("gemm", "unknown", "unknown")),
+    ("void w4a16_moe_sm90_kernel<Trait<32> >(Params)", ("gemm", "unknown", "unknown")),
+    (
+        "bmm_E2m1_E2m1E2m1_Fp32_Ab16_Bb16_Cb16_t128x16x512u2_s5_et128x16_m128x16x64_c1x1x1_rM_TN_transOut",
+        ("gemm", "fp4", "yes"),
+    ),
+    ("__myl_TranReshMove_myl3_7", ("copy", None, None)),
+    ("__myl_CastMulAdd_0x4d3f", ("elementwise", None, None)),
+    ("void rocprim::detail::radix_sort_block_sort_kernel<int>(int)", ("sort", None, None)),
+    ("void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u>(int)", ("sort", None, None)),
+    ("void stop_kernel<int>(int)", ("other", None, None)),
+    ("fft_rtc_back_len512_factors_8_8_8_wgs_64_tpt_64", ("fft", None, None)),
     ("Fan2(float *, float *, float *, int, int, int)", ("other", None, None)),
 ]
 

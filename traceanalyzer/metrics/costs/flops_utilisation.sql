@@ -13,10 +13,11 @@
 --   hfu_least    DOUBLE   lower bound with what is computed again
 --   hfu_most     DOUBLE   upper bound
 --   known_share  DOUBLE   of the time of GPU operations: that of operations with known FLOPs, or none
---   reason       VARCHAR  why nothing is known: no products (no matmul, convolution or attention with known shapes), no FLOPs
---                         (XLA wrote none on a TPU), unknown peak (of the device, or of the types of all products), unknown
---                         work (less than half of the time of GPU operations is known), or above peak (more than the device
---                         can do: it, its clock or a type is not what is assumed); NULL: it is known
+--   reason       VARCHAR  why nothing is known: no products (no matmul, convolution or attention whose FLOPs follow from
+--                         its arguments), no FLOPs (XLA wrote none on a TPU), unknown peak (of the device, or of the types
+--                         of all products), unknown work (less than half of the time of GPU operations is known), or above
+--                         peak (more than the device can do: it, its clock or a type is not what is assumed); NULL: it is
+--                         known
 WITH placed AS MATERIALIZED (
     SELECT
         ops.trace_id, ops.device, ops.op_id, ops.start_ns, ops.dur_ns,

@@ -20,7 +20,7 @@
 --   family          VARCHAR  as in operator_models
 --   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
---   element_type    VARCHAR  type of the first operand as written: it decides the peak
+--   element_type    VARCHAR  type of the first operand: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
 --   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded (or it
 --                            has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none

@@ -27,7 +27,8 @@ FROM (
         'aten::_scaled_dot_product_efficient_attention_backward', 'aten::_scaled_dot_product_cudnn_attention_backward',
         'flash_attn::_flash_attn_forward', 'flash_attn::_flash_attn_backward', 'flash_attn::_flash_attn_varlen_forward',
         'flash_attn::_flash_attn_varlen_backward', 'aten::_flash_attention_forward', 'aten::_flash_attention_backward',
-        'aten::_efficient_attention_forward', 'aten::_efficient_attention_backward'
+        'aten::_efficient_attention_forward', 'aten::_efficient_attention_backward', 'aiter::_flash_attn_forward',
+        'aiter::mha_fwd', 'aiter::fmha_v3_fwd'
     ]),
     -- How long each sequence is, a tensor of theirs says, and which blocks of the cache it has.
     ('paged attention', NULL, NULL, NULL, [

@@ -7,9 +7,9 @@
 -- columns: trace, rank, device, trace_id
 --   op_id        BIGINT   gpu_ops.op_id
 --   name         VARCHAR  kernel, as written
---   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm,
---                         gather (or scatter) or other
---   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: not a matmul
+--   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce (or scan), copy, optimizer,
+--                         comm, gather (or scatter), sort (or top-k), fft or other
+--   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8, fp4 or unknown; NULL: not a matmul
 --   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
 --   operator     VARCHAR  operator that launched it, without the name of its overload, in a replayed graph by its capture;
 --                         NULL: not known

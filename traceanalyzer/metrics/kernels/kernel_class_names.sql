@@ -5,10 +5,10 @@
 --
 -- columns:
 --   name         VARCHAR  kernel, as written
---   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm,
---                         gather (or scatter) or other
+--   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce (or scan), copy, optimizer,
+--                         comm, gather (or scatter), sort (or top-k), fft or other
 --   precision    VARCHAR  precision of a matmul's inputs (gemm, gemv, conv, attention): fp64, fp32, tf32, fp16, bf16,
---                         fp8 or unknown; NULL: not a matmul
+--                         fp8, fp4 or unknown; NULL: not a matmul
 --   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
 WITH names AS (
     SELECT DISTINCT name
