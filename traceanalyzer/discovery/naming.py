@@ -200,11 +200,7 @@ _OTHER_FORMATS = (
         "give the tables of kernels and calls beside it, such as 4711_kernel_trace.csv",
     ),
     (r"\.otf2", "an OTF2 archive", "rocprofv3 writes a database by default: rocprofv3 --runtime-trace -- ./program"),
-    (
-        r"\.hatchet",
-        "a tree of sums by Triton's Proton, without times",
-        _RECORD_PROTON,
-    ),
+    (r"\.hatchet", "a tree of sums by Triton's Proton, without times", _RECORD_PROTON),
     (r"\.(?:nvvp|nvprof)", "a profile of nvprof", "record the job with Nsight Systems: nsys profile -t cuda,nvtx"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
