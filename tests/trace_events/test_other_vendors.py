@@ -148,16 +148,8 @@ def test_grids_that_kineto_writes_in_threads_are_in_blocks(category: str, call: 
     """hipExtModuleLaunchKernel takes its grid in threads; Kineto (PyTorch 2.0 to 2.9 for ROCm) writes it as it is."""
     shared = {"ph": "X", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
     launch = {**shared, "cat": category, "name": call, "args": {"correlation": 7}}
-    sizes = {"grid": [511, 4, 1], "block": [256, 1, 1]}
-    kernel = {
-        **shared,
-        "cat": "kernel",
-        "name": "Cijk",
-        "pid": 0,
-        "ts": 20,
-        "args": {"device": 0, "stream": 0, "correlation": 7},
-    }
-    kernel["args"] |= sizes
+    args = {"device": 0, "stream": 0, "correlation": 7, "grid": [511, 4, 1], "block": [256, 1, 1]}
+    kernel = {**shared, "cat": "kernel", "name": "Cijk", "pid": 0, "ts": 20, "args": args}
     (op,) = read(json.dumps({"schemaVersion": 1, "traceEvents": [launch, kernel]}))["gpu_ops"]
     assert (op["grid_x"], op["grid_y"], op["grid_z"]) == blocks
     assert (op["block_x"], op["launch_id"] is not None) == (256, True)
