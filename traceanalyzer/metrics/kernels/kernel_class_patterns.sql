@@ -67,7 +67,7 @@ FROM (
     ('class', 120, '(?i)gemm|cijk_|nvjet|matmul_ogs|triton_(tem|mm)|cutlass\w*(::|\d+)(kernel|device_kernel)|cutlass_\d|cutlass\dx|__myl_Fc', 'gemm', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
     ('class', 119, '^(aclnn\w*_)?(Batch|Quant|Grouped)*Mat[Mm]ul(V[0-9])?(_\w*)?$', 'gemm', 'aclnnMatmul_MatMulV3Common_MatMulV3'),
     ('class', 121, '(?i)(^|_)bmm_[a-z0-9]+_|fused_moe_kernel|fmoe_|fp8_matmul|q4_matmul|marlin|machete|mul_mat_[qf]|wvSpli?tK|lora_(shrink|expand)|[bs]gmv_|(^|[ _:])w\d+a\d+_\w*(sm\d|mm|matmul|moe|kernel)|RNN_(block)?Persist', 'gemm', 'bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedS'),
-    -- Collectives that programs and compilers write themselves; a product that one is fused with comes first.
+    -- Collectives of programs and compilers. The patterns above take one that is fused with a matmul as that matmul.
     ('class', 122, '^[^<]*(?:(?i:[^a-z](all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all2all))|[a-z](All(Reduce|Gather|[Tt]o_?[Aa]ll)|ReduceScatter))|^(?i:(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all2all))', 'comm', 'void tensorrt_llm::kernels::fusedMoeAllToAllKernel<8>(int)'),
     ('class', 123, '^_*((batched|grouped|scaled|block|persistent|fp8|int8|int4|triton)_)*(matmul|mm|bmm)_kernel\w*(\.kd)?$', 'gemm', 'matmul_kernel_persistent'),
     ('class', 125, '^cupy_(copy|take|concatenate)\w*', 'copy', 'cupy_copy__float64_float64'),
