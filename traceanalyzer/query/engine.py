@@ -208,24 +208,24 @@ def compute_read(
             compute_once(connection, name)
 
 
-def shared_metrics(read: Iterable[str]) -> list[str]:
+def shared_metrics(read: Iterable[str], tables: Set[str] = frozenset()) -> list[str]:
     """Return the metrics that names read more than once, through other metrics too, each after those that it reads.
 
-    A metric that is read more than once reads others once, as it is a table itself.
+    A metric that is read more than once reads others once, as it is a table itself; those that are `tables` read none.
     """
     read_by = Counter(read)
     in_order = list(metrics_in_order().items())
     for name, metric in reversed(in_order):
-        for other in metric.reads:
+        for other in () if name in tables else metric.reads:
             read_by[other] += min(read_by[name], 1)
     return [name for name, _ in in_order if read_by[name] > 1]
 
 
 def compute_shared(connection: duckdb.DuckDBPyConnection, metric: str) -> None:
     """Make tables of metrics that another metric reads several times: DuckDB would plan each of them as often."""
-    views = metric_views(connection)
-    for name in shared_metrics(name for below in with_those_below([metric]).values() for name in below.reads):
-        if name in views:
+    tables = metrics().keys() - metric_views(connection)
+    for name in shared_metrics([metric], tables):
+        if name not in tables:
             compute_once(connection, name)
 
 

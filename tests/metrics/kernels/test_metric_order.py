@@ -57,6 +57,18 @@ def test_a_metric_that_two_others_read_is_computed_once() -> None:
     assert "operator_arguments" not in twice
 
 
+def test_what_a_computed_metric_reads_is_not_computed_for_those_that_read_the_metric() -> None:
+    """`diagnose` modelled every call twice: for its rules, and for the FLOPs, which read what the rules had made."""
+    with engine.connect_empty() as connection:
+        engine.compute_once(connection, "operator_floors")
+        engine.compute_shared(connection, "flops_utilisation")
+        views = empty.metric_views(connection)
+    assert {"operator_costs", "device_peaks", "operator_arguments"} <= views
+    alone = engine.shared_metrics(["flops_utilisation"])
+    assert set(engine.shared_metrics(["flops_utilisation"], {"operator_floors"})) < set(alone)
+    assert "operator_costs" not in alone
+
+
 _COUNTED_WHERE = re.compile(r"count\(\*\)\s+FILTER\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*OVER")
 
 
