@@ -45,6 +45,11 @@ def test_tables_in_memory_and_files_give_the_same_diagnosis(tmp_path: Path, monk
     small_tables_from_memory = diagnosed(tmp_path / "run", tmp_path / "second")
     monkeypatch.setattr(engine, "_MOST_COPIED_ROWS", 0)
     assert diagnosed(tmp_path / "run", tmp_path / "third") == small_tables_from_memory == from_memory
+    computed: list[Any] = []
+    monkeypatch.setattr(engine, "_MOST_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(engine, "compute_read", lambda *parts: computed.append(parts))
+    assert diagnosed(tmp_path / "run", tmp_path / "fourth") == from_memory
+    assert computed
 
 
 @pytest.mark.check

@@ -280,10 +280,12 @@ _LEFT_OUT = (
 
 def is_small(traces: Sequence[StoredTrace], *derived: Path) -> bool:
     """Tell whether the tables of traces, and what is derived from them, are worth copying into memory."""
-    if len(traces) > MOST_TRACES:
-        return False
+    return len(traces) <= MOST_TRACES and stored_bytes(traces, *derived) <= MOST_BYTES
+
+
+def stored_bytes(traces: Sequence[StoredTrace], *derived: Path) -> int:
     folders = (*derived, *(stored.folder for stored in traces))
-    return sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet")) <= MOST_BYTES
+    return sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet"))
 
 
 def copy_run(

@@ -26,6 +26,7 @@ from traceanalyzer.query.canonical import (
     insert,
     is_small,
     row_count,
+    stored_bytes,
     those,
 )
 from traceanalyzer.query.empty import (
@@ -99,6 +100,8 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 METRIC_LIMIT_S = 120.0
 # Files of so few rows take less time as copies in memory than opened again for each query: in all, 80 MB at most.
 _MOST_ROWS_A_FILE, _MOST_COPIED_ROWS = 4_000, 500_000
+# As Parquet, a fifteenth of the JSON. Rules have no disk and 4 GiB; `diagnose` of a gigabyte of JSON takes 0.8 in all.
+_MOST_BYTES_IN_MEMORY = 200_000_000
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 
 
@@ -121,15 +124,13 @@ def connect(
     tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
     connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
     then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
-    that take the place of metrics', by name. With `shared_later`, the metrics that readers of a small run share are
-    left to the caller.
+    that take the place of metrics', by name. With `shared_later`, the metrics that readers share are left to the
+    caller, but for runs so large that computing them may need the disk.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
-    copied = False
     if derived is not None and needed is not None and not (ncu_tables or captures) and is_small(traces, derived):
         copy_run(connection, traces, derived, needed)
-        copied = True
     else:
         give_memory_back()
         is_read_once = needed is None or database is not None
@@ -137,7 +138,7 @@ def connect(
         _define_views(connection, traces, derived, needed, ncu_tables, captures, most_copied_rows)
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)
-    if not (copied and shared_later):
+    if not shared_later or stored_bytes(traces) > _MOST_BYTES_IN_MEMORY:
         compute_read(connection, readers)
     return connection
 
