@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -28,6 +29,15 @@ def test_notebook_shows_what_its_cells_give_today() -> None:
 
     written = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     assert shown(json.loads(json.dumps(executed()))["cells"]) == shown(written["cells"])
+
+
+def test_the_notebook_counts_the_rules_that_the_tour_counts() -> None:
+    """The notebook itself runs in few checks, and a new rule changes its screens."""
+    counts = [
+        re.findall(r"\d+ of \d+ rules checked", (ROOT / "docs" / name).read_text(encoding="utf-8"))
+        for name in ("notebook.ipynb", "tour.md")
+    ]
+    assert all(counts) and set(counts[0]) <= set(counts[1])
 
 
 def test_notebook_is_small_and_its_outputs_hold_no_script() -> None:
