@@ -225,6 +225,9 @@ PRINTED = {
     "line by line": '{"data": ["k"]}\n{"Type": 80, "CudaEvent": {"startNs": "39"}}\n',
     "trtexec": '[\n  { "count" : 100 }\n, { "name" : "conv", "timeMs" : 12.5 }\n]\n',
     "Proton": '[{"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {"time (ns)": 7}}]',
+    "memory timeline": "[[1796104709644628, 1796104709644630], [[0, 512, 0, 0], [0, 0, 0, 0]]]",
+    "stacks": "train.py(45):_<module>;torch/nn/modules/linear.py(114):_forward 51\n",
+    "stacks without": "<module> (train.py:9);step (train.py:4) 186\n",
     "speedscope": '{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []}',
 }
 

@@ -220,12 +220,9 @@ _OTHER_CONTENTS = (
         (b"\x80" + version, "a pickle, such as a CUDA memory snapshot", "show it: traceanalyzer memory FILE")
         for version in _PICKLES
     ),
-    (b"\xff\xfe", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
-    (b"\xfe\xff", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
-    (b"{\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
-    (b"\0{", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
-    (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
-    (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+    *((start, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8") for start in (b"\xff\xfe", b"\xfe\xff")),
+    *((start, "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8") for start in (b"{\0", b"[\0")),
+    *((start, "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8") for start in (b"\0{", b"\0[")),
 )
 # What PyTorch's allocator holds, which `torch.cuda.memory._snapshot` returns and some write as JSON.
 _MEMORY_SNAPSHOT = re.compile(
@@ -235,6 +232,7 @@ _MEMORY_SNAPSHOT = re.compile(
 )
 # Tables and other text, by how they begin.
 _OTHER_TEXTS = (
+    (re.compile(rb"^\S[^\n]*\.py(\(\d+\):|:\d+\))[^\n]* \d+\n"), "stacks without times", "give the trace itself"),
     (
         re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra'),
         "an execution trace of PyTorch without times on the device",
@@ -301,8 +299,10 @@ _OTHER_TEXTS = (
         "record a trace: unitrace --chrome-call-logging --chrome-kernel-logging ./program",
     ),
 )
+_EXPORT_ROWS = "give the trace itself; for traceanalyzer memory, export the timeline to NAME.raw.json.gz"
 # JSON of other tools, which lies beside traces, too: named only where it is asked for.
 _OTHER_JSON = (
+    (re.compile(rb"^\s*\[\[\d{13,}, \d{13,}"), "a memory timeline of PyTorch without its events", _EXPORT_ROWS),
     (
         re.compile(rb'^\s*\{[^\n]*\}\s*\n\{(?=.*"(?:Cuda|TraceProcess|Nvtx|Sched)Event":)', re.DOTALL),
         "JSON line by line, such as an export of Nsight Systems",
