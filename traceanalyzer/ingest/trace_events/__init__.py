@@ -64,7 +64,7 @@ class TraceEventIngester:
             database.execute(f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'")
             for own in split_by_rank(database, stage, folder, parts, losses):
                 with TraceSink(folder / own.name) as sink:
-                    Assembler(database, own.stage, sink, own.parts, own.losses).assemble(path)
+                    Assembler(database, own.stage, sink, own.parts, own.losses, own.recorder).assemble(path)
             is_kept = parts.event_count <= _SMALL_EVENTS and not (stage / "spill").exists()
         finally:
             if is_kept:

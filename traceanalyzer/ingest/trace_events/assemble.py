@@ -39,7 +39,6 @@ from traceanalyzer.ingest.trace_events.facts import (
     Recorder,
     describe_trace,
     drop_unusable_values,
-    find_recorder,
     is_of_pytorch,
     name_recorder,
     number_launches,
@@ -80,7 +79,13 @@ class Assembler:
     """Builds the canonical tables of a trace out of its parts."""
 
     def __init__(
-        self, database: duckdb.DuckDBPyConnection, stage: Path, sink: TraceSink, parts: Parts, losses: Losses
+        self,
+        database: duckdb.DuckDBPyConnection,
+        stage: Path,
+        sink: TraceSink,
+        parts: Parts,
+        losses: Losses,
+        recorder: Recorder | None = None,
     ) -> None:
         self._database = database
         self._stage = stage
@@ -91,7 +96,7 @@ class Assembler:
         self._base_ns = whole_number(parts.document.metadata.get("baseTimeNanoseconds"))
         self._kinds: set[str] = set()
         self._all_in_order = False  # no kernel may begin before what is ahead of it on its stream has ended
-        self._recorder: Recorder | None = None
+        self._recorder = recorder
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
         self._open_ids: list[int] = []  # events that began and never ended
         # First event of a batch that lost values, its name, and how many values the batch lost.
@@ -227,7 +232,6 @@ class Assembler:
 
     def _recast(self) -> None:
         """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
-        self._recorder = find_recorder(self._database, self._files)
         if self._recorder is XLA and self._timed_count() >= _XLA_EVENT_LIMIT:
             self._losses.add("event-limit", None)
         if self._recorder is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql
 from traceanalyzer.ingest.trace_events.devices import whole_number
-from traceanalyzer.ingest.trace_events.facts import ROCPROF1, find_recorder
+from traceanalyzer.ingest.trace_events.facts import ROCPROF1, Recorder, find_recorder
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.merged_ranks import (
     DeviceProcess,
@@ -69,12 +70,13 @@ COPY (
 
 
 class TraceParts(Struct, frozen=True):
-    """What one trace is assembled from, and the name of its folder."""
+    """What one trace is assembled from, and the name of its folder; recorder: which of `facts` wrote it, or None."""
 
     name: str
     stage: Path
     parts: Parts
     losses: Losses
+    recorder: Recorder | None
 
 
 def split_by_rank(
@@ -87,20 +89,27 @@ def split_by_rank(
     removed.
     """
     _move_labels(database, stage)
+    recorder = find_recorder(database, partial(_files, stage))
     try:
         args = [str(path) for path in sorted((folder / "0").glob("event_args-*.parquet"))]
-        merged = _find_ranks(database, stage, parts.document, args)
+        merged = _find_ranks(database, stage, parts.document, args, recorder)
     except SeveralRanksError as error:
         losses.add("several-processes", None, str(error))
         merged = None
     if merged is None:
-        return [TraceParts("0", stage, parts, losses)]
+        return [TraceParts("0", stage, parts, losses, recorder)]
     if not merged.names:
         losses.add("merged-ranks", None, merged.reason, len(merged.ranks))
     splitter = _Splitter(database, stage, folder, merged)
     counts = splitter.split()
     return [
-        TraceParts(name, splitter.stages[place], _parts_of(parts, merged.ranks, place, counts[place]), losses.copy())
+        TraceParts(
+            name,
+            own := splitter.stages[place],
+            _parts_of(parts, merged.ranks, place, counts[place]),
+            losses.copy(),
+            find_recorder(database, partial(_files, own)),
+        )
         for place, name in enumerate(splitter.names)
     ]
 
@@ -141,7 +150,11 @@ def processes_in(database: duckdb.DuckDBPyConnection, files: Mapping[str, object
 
 
 def _find_ranks(
-    database: duckdb.DuckDBPyConnection, stage: Path, document: TraceDocument, args: list[str]
+    database: duckdb.DuckDBPyConnection,
+    stage: Path,
+    document: TraceDocument,
+    args: list[str],
+    recorder: Recorder | None,
 ) -> Merged | None:
     files: dict[str, object] = {part: _files(stage, part) for part in PARTS}
     processes = processes_in(database, files)
@@ -160,7 +173,6 @@ def _find_ranks(
             counts.setdefault(device, {})[host] = later_count if later else count
         return counts
 
-    recorder = find_recorder(database, lambda part: _files(stage, part))
     if recorder is ROCPROF1:
         pids = [pid for (pid,) in database.execute(_REAL_PROCESSES, {"args": args}).fetchall()]
         apart = processes_apart({pid: pid for pid in pids}, [])
