@@ -65,6 +65,17 @@ def test_a_call_whose_only_child_has_its_name_is_one_with_it() -> None:
     assert ask(con, SUMMARY) == [("aten::linear", 1, 100, 80, 20, 240, 240)]
 
 
+def test_calls_that_are_one_have_the_shapes_of_the_outer_call() -> None:
+    slices = """
+    slice_id  category  name        start_ns  dur_ns  depth  parent_id  op_id  input_shapes
+    1         cpu_op    aten::mean  0         41      0      -          -      [[1024],[]]
+    2         cpu_op    aten::mean  3         37      1      1          1      [[1024],[],[],[]]
+    """
+    con = connect(traces=[{"trace": "test", "has_shapes": True}], host_slices=slices)
+    query = "SELECT input_shapes, call_count, host_sum_ns, host_self_sum_ns FROM op_summary"
+    assert ask(con, query) == [("[[1024],[]]", 1, 41, 41)]
+
+
 def test_recursion_with_other_children_counts_every_call() -> None:
     slices = SLICES.replace("aten::addmm ", "aten::linear")
     con = connect(

@@ -1,6 +1,7 @@
 -- One row per piece of a device's time with one reason: compute, or why the next compute kernel could not start yet.
--- The rows of a device are disjoint and cover [first GPU op's start, last GPU op's end) exactly. Where the host was late,
--- the length of a row is its cause's share of that delay, and the rows of the causes follow each other.
+-- The rows of a device are disjoint and cover [first GPU op's start, last GPU op's end) exactly; where the first step begins
+-- ahead of its first op (windows), they begin with the step. Where the host was late, the length of a row is its cause's
+-- share of that delay, and the rows of the causes follow each other.
 CREATE TABLE ledger_rows (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

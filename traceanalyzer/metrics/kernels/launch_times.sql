@@ -1,5 +1,6 @@
 -- One row per kernel: how its time compares with other launches of the same kernel.
 --
+-- Communication kernels are not listed, as their time includes the wait for other ranks.
 -- A launch that takes many times as long as the usual one of its grid was held up, as by another process or a page that
 -- moved: the kernel does no more work. Several launches that take longer by about as much are work that only some of
 -- them do. Of a kernel whose larger grids take no longer, more blocks for the same work are not known to be faster.

@@ -6,7 +6,9 @@
 -- columns:
 --   trace           VARCHAR  name of the file
 --   rank            INTEGER  rank in the job; NULL: the file holds several processes
---   operation       VARCHAR  operation, as `nsys stats` names it
+--   operation       VARCHAR  operation: [CUDA memcpy HtoD], [CUDA Unified Memory memcpy HtoD], [CUDA memset] …, where
+--                            newer versions of `nsys stats` write [CUDA memcpy Host-to-Device] and [CUDA memcpy
+--                            Unified Host-to-Device]
 --   sum_mb          DOUBLE   sum of sizes
 --   operation_count BIGINT   operations
 --   mean_mb         DOUBLE   mean size

@@ -8,7 +8,9 @@
 -- columns:
 --   trace           VARCHAR  name of the file
 --   rank            INTEGER  rank in the job; NULL: the file holds several processes
---   operation       VARCHAR  operation, as `nsys stats` names it
+--   operation       VARCHAR  operation: [CUDA memcpy HtoD], [CUDA Unified Memory memcpy HtoD], [CUDA memset] …, where
+--                            newer versions of `nsys stats` write [CUDA memcpy Host-to-Device] and [CUDA memcpy
+--                            Unified Host-to-Device]
 --   time_percent    DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns          BIGINT   sum of durations
 --   operation_count BIGINT   operations

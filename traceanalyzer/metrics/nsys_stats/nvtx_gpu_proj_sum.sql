@@ -8,7 +8,8 @@
 -- gpu_ops.annotation_id.
 --
 -- columns: trace, rank
---   domain           VARCHAR  NVTX domain; empty: the default domain
+--   domain           VARCHAR  NVTX domain; empty: the default domain. Ranges with names of NCCL are in its domain, also
+--                             where the recording lacks the name of the domain
 --   name             VARCHAR  name of the range
 --   style            VARCHAR  PushPop or StartEnd
 --   projected_sum_ns BIGINT   sum of projections

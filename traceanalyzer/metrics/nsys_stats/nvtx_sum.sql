@@ -10,7 +10,8 @@
 -- columns:
 --   trace        VARCHAR  name of the file
 --   rank         INTEGER  rank in the job; NULL: the file holds several processes
---   domain       VARCHAR  NVTX domain; empty: the default domain
+--   domain       VARCHAR  NVTX domain; empty: the default domain. Ranges with names of NCCL are in its domain, also
+--                         where the recording lacks the name of the domain
 --   name         VARCHAR  name of the range
 --   style        VARCHAR  PushPop or StartEnd
 --   time_percent DOUBLE   sum_ns in percent of all rows of the file

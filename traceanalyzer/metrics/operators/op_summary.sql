@@ -4,9 +4,9 @@
 -- the same time count in full. The total of an operator includes what it calls. Self time on the host is the duration
 -- minus the operators that it calls directly and minus its own runtime and driver calls (api_sum_ns). Self time on the
 -- device is the durations of the kernels, copies and memsets that the operator itself launched. A call whose only child
--- operator has the same name is merged with that child, and has its shapes. Operators are the framework's (cpu_op);
--- annotations are not operators. Calls that a capture shows in a replayed graph (captured_calls) count once a replay, with
--- no time on the host.
+-- operator has the same name counts once with that child, with the shapes of the outer call. Operators are the
+-- framework's (cpu_op); annotations are not operators. Calls that a capture shows in a replayed graph (captured_calls)
+-- count once a replay, with no time on the host.
 -- Source: torch-tb-profiler 0.4.3, node.py and op_agg.py, the operator view grouped by operator and input shape.
 --
 -- columns: trace, rank

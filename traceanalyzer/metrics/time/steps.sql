@@ -4,8 +4,10 @@
 -- optimizer steps, else a sequence of launches that recurs. On a device, a step starts at the first compute operation
 -- that was launched at or after the step's start on the host, on the stream with the most compute; it ends where the
 -- next step starts. So neither a host that runs ahead nor streams that prefetch distort it, and no idle time falls
--- between two steps. Of four or more steps, the first is dropped as warm-up. A last step whose end is not in the trace
--- is dropped while two steps remain.
+-- between two steps. If the first step is kept and no step follows the kept ones, it starts on the device with its
+-- start on the host, or when the work queued before has ended: it waited for what lies ahead of its first operation
+-- (steps from recurring launches start with a launch). Of four or more steps, the first is dropped as warm-up. A last
+-- step whose end is not in the trace is dropped while two steps remain.
 --
 -- columns: trace, rank, device
 --   step           BIGINT   number of the step

@@ -1,10 +1,11 @@
 -- One row per trace, device, step and bucket that holds time: where the time of the device went.
 --
--- Every nanosecond between the device's first and last GPU operation lies in exactly one bucket: compute; host.* (the
--- host launched the next compute kernel too late; the bucket says what the launching thread did); dev.* (the host
--- launched it in time, and it waited on the device); or edge.* (the trace does not contain its launch or the work
--- before it, or no compute kernel follows). Rows with step NULL cover the whole span and sum to device_time.span_ns;
--- the rows of a step sum to its own length.
+-- Every nanosecond from the device's first GPU operation to the end of its last lies in exactly one bucket: compute;
+-- host.* (the host launched the next compute kernel too late; the bucket says what the launching thread did); dev.*
+-- (the host launched it in time, and it waited on the device); or edge.* (the trace does not contain its launch or the
+-- work before it, or no compute kernel follows). Rows with step NULL cover the whole span. Where the first step begins
+-- ahead of the first GPU operation (steps), they cover that time too; else they sum to device_time.span_ns. The rows of
+-- a step sum to its own length.
 --
 -- compute              a compute kernel (or a graph replay recorded as a whole) runs
 -- host.dataloader      the launching thread is in the data loader
