@@ -274,6 +274,8 @@ ARGUMENTS_OF_KINDS = sorted(
     # The same of rocprof: tests/trace_events/test_rocprof.py.
     - {(kind, key) for kind in KINDS for key in ("dev-id", "gpu-id", "stream-id", "queue-id", "Index")}
     - {("operator", "corr_id"), *((kind, "stream_ID") for kind in KINDS)}
+    # Of Omnitrace alone, which numbers its work by corr_id: below, and tests/trace_events/test_dialects.py.
+    - {(kind, key) for kind in ("kernel", "copy") for key in ("op", "stream_id")}
     # Of Python frames alone, which end where they are recorded to end without them.
     - {(kind, key) for kind in KINDS for key in ("Python id", "Python parent id")}
 )
@@ -300,6 +302,15 @@ def test_a_wrong_type_of_any_argument_is_read_as_a_text_or_counted(kind: str, ke
     event = event_text(KINDS[kind] | {"args": "{" + args + "}"})
     used = event_text({"ph": '"X"', "cat": '"cpu_op"', "tid": "1", "ts": "30"})
     assert kept_or_counted(events(used, event))
+
+
+@pytest.mark.parametrize("kind", ["kernel", "copy"])
+def test_a_stream_of_omnitrace_that_is_no_number_is_counted(kind: str) -> None:
+    used = event_text({"ph": '"X"', "cat": '"cpu_op"', "tid": "1", "ts": "30"})
+    for stream, defects in (('"odd one"', 1), ("3", 0)):
+        args = f'{{"device": 0, "corr_id": 5, "stream_id": {stream}}}'
+        found = read(events(used, event_text(KINDS[kind] | {"args": args}))).defects
+        assert sum(found.values()) == defects, found
 
 
 @pytest.mark.parametrize("value", ["true", '"odd"', "[]", "{}", "1e400", str(10**30), '""', '["x"]'])
