@@ -51,7 +51,7 @@ def of_gpu_alone(document: Document) -> Document:
 @pytest.mark.check
 @pytest.mark.parametrize("name", ["healthy", "launch_bound", "slow_loader"])
 @pytest.mark.parametrize("change", [without_base, from_zero, of_gpu_alone])
-@pytest.mark.parametrize(("factor", "unit"), [(1_000, "nanoseconds"), (0.001, "milliseconds")])
+@pytest.mark.parametrize(("factor", "unit"), [(1_000, "nanoseconds"), (0.001, "milliseconds"), (1e-6, "seconds")])
 def test_another_unit_of_time_is_named_by_what_no_program_shows(
     name: str, change: Callable[[Document], Document], factor: float, unit: str, tmp_path: Path
 ) -> None:
@@ -70,8 +70,19 @@ def test_nanoseconds_since_the_epoch_are_not_called_a_trace_without_work(tmp_pat
     since = [{**event, "ts": 1.767e15 + event["ts"]} if "ts" in event else event for event in document["traceEvents"]]
     found = diagnosis_of(in_unit({**document, "traceEvents": since}, 1_000), tmp_path / "converted")
     assert found["verdict"]["sentence"] == "No event of the recording could be read."
+    named, unread = [item for item in found["findings"] if item["severity"] == "blocker"]
+    assert "times are nanoseconds since 1970, where the format counts microseconds" in named["message"]
+    assert "records could not be read, and none could" in unread["message"]
+    assert " at 1767" in unread["message"]
+
+
+@pytest.mark.check
+def test_dates_for_times_are_called_what_they_are(tmp_path: Path) -> None:
+    document = sample("slow_loader")
+    dated = [{**event, "ts": f"2026-12-01T10:00:00.{event['ts'] % 1e6:06.0f}"} for event in document["traceEvents"]]
+    found = diagnosis_of({**document, "traceEvents": dated}, tmp_path / "dated")
     (blocker,) = [item for item in found["findings"] if item["severity"] == "blocker"]
-    assert "records could not be read, and none could" in blocker["message"]
+    assert "which are numbers of microseconds" in blocker["fixes"][0]["text"]
 
 
 @pytest.mark.check

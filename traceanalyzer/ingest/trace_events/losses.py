@@ -41,7 +41,7 @@ KINDS = {
     "not-an-event": Kind("loss", "a value in the event list is no object"),
     "missing-phase": Kind("loss", "an event without `ph` has no meaning"),
     "unknown-phase": Kind("loss", "events of this phase are not part of the trace-event format or hold no timing"),
-    "bad-timestamp": Kind("loss", "the event has no readable time, or one that no clock shows"),
+    "bad-timestamp": Kind("loss", "the event has no readable time (`ts`, a number of µs), or one that no clock shows"),
     "bad-duration": Kind("loss", "a complete event has no readable duration, or one over 30 days"),
     "negative-duration": Kind(
         "repair",
