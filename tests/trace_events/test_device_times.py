@@ -549,3 +549,35 @@ def test_calls_in_which_operators_run_again_and_again_keep_their_durations(call:
 
 def test_one_long_call_of_another_runtime_keeps_its_duration() -> None:
     assert calls(tables(with_operators(dur=50_000, name="predictor::run")))[5] == 50_000
+
+
+def of_a_model(dur: float, count: int = 1) -> list[Event]:
+    """Return a program whose operators lie in a module's; some, from the sixth on, have another duration."""
+    rows = with_operators()
+    around = launched(0)[0] | {
+        "args": {},
+        "cat": "cpu_op",
+        "name": "model",
+        "ts": rows[0]["ts"] - 10,
+        "dur": 40 * COUNT**2,
+    }
+    named = [row for row in rows if row["cat"] == "cpu_op"][5 : 5 + count]
+    return [around, *(row | {"dur": dur} if row in named else row for row in rows)]
+
+
+def operators(found: Tables) -> list[float]:
+    return [row["dur_ns"] / 1_000 for row in found["host_slices"] if row["name"] == "aten::mm"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_operator_that_outlasts_its_whole_thread_and_its_caller_lasts_as_long_as_others(count: int) -> None:
+    found = tables(of_a_model(900e6, count))
+    assert found.defects == {"overlong-operator": count}
+    assert operators(found) == [40] * COUNT
+
+
+def test_a_long_operator_that_its_caller_waits_for_keeps_its_duration() -> None:
+    first, *rows = of_a_model(900e6)
+    found = tables([first | {"dur": 901e6}, *rows])
+    assert "overlong-operator" not in found.defects
+    assert operators(found)[5] == 900e6

@@ -31,6 +31,8 @@ _RUNTIME_CALL = re.compile("(?:cuda|cu|hip|musa|mu|cn|cnrt)[A-Z]")
 # Times are rounded. So few calls may be damaged before it is the thread of all of them that is not theirs.
 _ROUNDING_NS = 50_000
 _FEW, _FEW_SHARE = 3, 0.05
+# Each takes a look at all slices of its thread before it.
+_MOST_OUTLASTING = 1_000
 _PLAIN_COLUMNS = (
     "category",
     "raw_category",
@@ -91,18 +93,18 @@ def _batches(
     if _may_be_open(parts, order, thread_id, start_ns, dur_ns, columns["category"]) and len(frames := ended()):
         dur_ns = _with_ends(ids, dur_ns, frames)
         order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
+    operators = _by_text(columns["category"], lambda category: category == "cpu_op")
+    is_operator = operators[_codes(columns["category"])] == 1
+    outlasting = _outlasting(order, thread_id, start_ns, dur_ns, is_operator)
+    if len(outlasting[0]):
+        dur_ns = _as_others("overlong-operator", outlasting, dur_ns, is_operator, columns["name"], losses)
+        order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
     if drop_zero:
         order = order[start_ns[order] != 0]
     plain = _by_text(columns["name"], lambda name: name is not None and _RUNTIME_CALL.match(name) is not None)
     is_call = (calls[_codes(columns["category"])] == 1) & (plain[_codes(columns["name"])] == 1)
-    operators = _by_text(columns["category"], lambda category: category == "cpu_op")
-    is_operator = operators[_codes(columns["category"])] == 1
-    overlong, most_ns = _overlong_calls(order, ids >> FILE_BITS, thread_id, start_ns, dur_ns, is_call, is_operator)
-    if len(overlong):
-        longest = overlong[np.argmax(dur_ns[overlong])]
-        example = f"{dur_ns[longest] / 1e6:,.3f} ms of {columns['name'][longest].as_py()}"
-        losses.add("overlong-call", None, example, len(overlong))
-        dur_ns = _of_equal_calls(overlong, most_ns, dur_ns, is_call, _codes(columns["name"]))
+    overlong = _overlong_calls(order, ids >> FILE_BITS, thread_id, start_ns, dur_ns, is_call, is_operator)
+    dur_ns = _as_others("overlong-call", overlong, dur_ns, is_call, columns["name"], losses)
     modules = _by_text(columns["name"], lambda name: name is not None and name.startswith(_MODULE))
     ancestors = _by_text(columns["category"], _ancestor_code)
     names = columns["name"].dictionary
@@ -208,14 +210,44 @@ def _overlong_calls(
     return calls[over], most_ns[over]
 
 
-def _of_equal_calls(rows: Int, most_ns: Int, dur_ns: Int, is_call: npt.NDArray[np.bool_], names: Int) -> Int:
-    """Return durations in which some calls last as long as other calls of their name, and at most so long."""
+def _outlasting(
+    order: Int, thread_id: npt.NDArray[np.int32], start_ns: Int, dur_ns: Int, is_operator: npt.NDArray[np.bool_]
+) -> tuple[Int, Int]:
+    """Return operators that last longer than all of their thread, and go on after what called them has ended.
+
+    Beside each, how long it may have run at most. Where several threads were drawn as one, durations are shorter.
+    """
+    starts, durations = start_ns[order], dur_ns[order]
+    bounds = np.flatnonzero(np.diff(thread_id[order], prepend=NONE, append=NONE))
+    counts, firsts = np.diff(bounds), bounds[:-1]
+    lasts = durations > np.repeat(starts[bounds[1:] - 1] - starts[firsts], counts) + _ROUNDING_NS
+    ends, found = starts + durations, list[tuple[int, int]]()
+    candidates = np.flatnonzero(lasts & is_operator[order])
+    for at in candidates.tolist() if len(candidates) <= _MOST_OUTLASTING else ():
+        before = slice(firsts[np.searchsorted(firsts, at, "right") - 1], at)
+        around = ends[before][ends[before] > starts[at]]
+        if len(around) and around.max() + _ROUNDING_NS < ends[at]:
+            found.append((order[at], around.min() - starts[at]))
+            ends[at] = starts[at]
+    rows, most_ns = np.array(found, np.int64).reshape(-1, 2).T
+    return rows, most_ns
+
+
+def _as_others(
+    defect: str, found: tuple[Int, Int], dur_ns: Int, alike: npt.NDArray[np.bool_], column: Any, losses: Losses
+) -> Int:
+    """Return durations in which some slices last as long as others of their kind and name, and at most so long."""
+    rows, most_ns = found
+    if not len(rows):
+        return dur_ns
+    longest, names = rows[np.argmax(dur_ns[rows])], _codes(column)
+    losses.add(defect, None, f"{dur_ns[longest] / 1e6:,.3f} ms of {column[longest].as_py()}", len(rows))
     repaired = dur_ns.copy()
-    others = is_call.copy()
+    others = alike.copy()
     others[rows] = False
     for row, longest_ns in zip(rows.tolist(), most_ns.tolist(), strict=True):
-        alike = dur_ns[others & (names == names[row])]
-        repaired[row] = min(longest_ns, int(np.median(alike)) if len(alike) else 0)
+        lengths = dur_ns[others & (names == names[row])]
+        repaired[row] = min(longest_ns, int(np.median(lengths)) if len(lengths) else 0)
     return repaired
 
 

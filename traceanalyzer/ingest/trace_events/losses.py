@@ -111,6 +111,11 @@ KINDS = {
         "a call of the runtime is recorded as running when its thread had gone on: its duration is damaged, and "
         "read as that of other calls of its name",
     ),
+    "overlong-operator": Kind(
+        "repair",
+        "an operator is recorded as running longer than all that its thread did, and what called it ends before: its "
+        "duration is damaged, and read as that of other operators of its name",
+    ),
     "overlong-step": Kind(
         "repair",
         "a step is recorded as running when the next one of its thread had begun, or long after all that its thread "
