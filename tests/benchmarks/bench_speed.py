@@ -70,7 +70,9 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices=sorted(_INPUTS), help="these alone")
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
-    os.environ.pop("PYTHONPATH", None)
+    # An installation keeps its modules compiled, and so does each build here.
+    for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
+        os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         builds = {commit: wheel(commit, folder / commit) for commit in (options.base, "HEAD")}

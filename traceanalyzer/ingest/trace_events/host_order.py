@@ -31,6 +31,7 @@ _RUNTIME_CALL = re.compile("(?:cuda|cu|hip|musa|mu|cn|cnrt)[A-Z]")
 # Times are rounded. So few calls may be damaged before it is the thread of all of them that is not theirs.
 _ROUNDING_NS = 50_000
 _FEW, _FEW_SHARE = 3, 0.05
+_TIMES_ITS_THREAD = 10
 # Each takes a look at all slices of its thread before it.
 _MOST_OUTLASTING = 1_000
 _PLAIN_COLUMNS = (
@@ -213,14 +214,14 @@ def _overlong_calls(
 def _outlasting(
     order: Int, thread_id: npt.NDArray[np.int32], start_ns: Int, dur_ns: Int, is_operator: npt.NDArray[np.bool_]
 ) -> tuple[Int, Int]:
-    """Return operators that last longer than all of their thread, and go on after what called them has ended.
+    """Return operators that last many times as long as all of their thread, and go on after what called them has ended.
 
-    Beside each, how long it may have run at most. Where several threads were drawn as one, durations are shorter.
+    Beside each, how long it may have run at most. Those that end with a communication go on, too, and not for so long.
     """
     starts, durations = start_ns[order], dur_ns[order]
     bounds = np.flatnonzero(np.diff(thread_id[order], prepend=NONE, append=NONE))
     counts, firsts = np.diff(bounds), bounds[:-1]
-    lasts = durations > np.repeat(starts[bounds[1:] - 1] - starts[firsts], counts) + _ROUNDING_NS
+    lasts = durations > _TIMES_ITS_THREAD * np.repeat(starts[bounds[1:] - 1] - starts[firsts], counts) + _ROUNDING_NS
     ends, found = starts + durations, list[tuple[int, int]]()
     candidates = np.flatnonzero(lasts & is_operator[order])
     for at in candidates.tolist() if len(candidates) <= _MOST_OUTLASTING else ():

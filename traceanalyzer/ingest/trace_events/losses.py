@@ -113,8 +113,8 @@ KINDS = {
     ),
     "overlong-operator": Kind(
         "repair",
-        "an operator is recorded as running longer than all that its thread did, and what called it ends before: its "
-        "duration is damaged, and read as that of other operators of its name",
+        "an operator is recorded as running many times as long as all of its thread, and what called it ends before: "
+        "its duration is damaged, and read as that of other operators of its name",
     ),
     "overlong-step": Kind(
         "repair",
