@@ -33,6 +33,8 @@ SMALL_SAVING_SHARE = 0.05
 _VISIBLE_SHARE = 0.0005  # is printed as 0.1 %
 # Time that no rule explains is named in the headline from this share of the windows on.
 LARGE_REST_SHARE = 0.25
+# A finding that saves this part of another one's time, and claims it first, says where it comes from.
+EXPLAINED_SHARE = 0.8
 _HOST_WORDS = {
     "host.dataloader": "the wait for the data loader",
     "host.compile": "compilation",
@@ -159,13 +161,13 @@ def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
     unsure = any(_rank(one) >= LIMITS_TRUST and one.rule not in _OF_STEPS for one in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
-    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
-    if timed:
-        share = worth_share(timed[0])
-        if asks_for_recording(timed[0]):
-            advice = timed[0].fixes[0].text.rstrip(".")
-            return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
-        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({_worth_words(timed[0])})."
+    lead = _host_lead(diagnosis)
+    if lead is not None:
+        share = worth_share(lead)
+        if asks_for_recording(lead):
+            advice = lead.fixes[0].text.rstrip(".")
+            return f"{opening}. {lead.title} for up to {percent(share)} of the time. {advice}."
+        return f"{opening}. {lead.title}: fixing it saves up to {percent(share)} ({_worth_words(lead)})."
     ledger = max(diagnosis.host_ledgers, key=lambda ledger: ledger.own_step_ns)
     bucket, dur_ns = ledger.buckets[0]
     words = (
@@ -173,6 +175,18 @@ def _host(diagnosis: Diagnosis) -> str:
     )
     top = ledger.top_operators[0] if bucket == "host.op" and ledger.top_operators else None
     return f"{words}, with {name_words(top.name)} ahead ({percent(top.share)})." if top else f"{words}."
+
+
+def _host_lead(diagnosis: Diagnosis) -> Finding | None:
+    """Return the finding that saves most of a run without GPU work, but for time that another one explains."""
+    timed = time_findings(diagnosis)
+
+    def is_explained(finding: Finding) -> bool:
+        rivals = [other for other in timed if finding.status == "alternative" and other.rule in finding.alternatives]
+        return any(worth_share(other) >= EXPLAINED_SHARE * worth_share(finding) for other in rivals)
+
+    alone = [finding for finding in timed if not is_explained(finding)]
+    return max(alone or timed, key=lambda finding: worth_share(finding) * weight_of_fix(finding), default=None)
 
 
 def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
@@ -397,4 +411,6 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
     timed = time_findings(diagnosis)
     if not timed:
         return next(iter(_in_order_of_fixes(diagnosis)), None)
+    if judges_host(diagnosis):
+        return _host_lead(diagnosis)
     return _graver(diagnosis, timed) or timed[0]
