@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer import open_run
-from traceanalyzer.diagnosis.verdict import judge, leading_finding
+from traceanalyzer.diagnosis.verdict import judge, leading_finding, problems
 
 STEP_US = 20_000
 
@@ -44,7 +44,12 @@ def _rank(rank: int, own_us: int, loader_us: int) -> dict[str, object]:
         (
             (5000, 10_000),
             (5000, 0),
-            {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",), "cpu-python-bound": ()},
+            {
+                "cpu-rank-late": (),
+                "cpu-loader-bound": ("cpu-rank-late",),
+                "cpu-python-bound": (),
+                "cpu-exchange-bound": (),
+            },
         ),
     ],
 )
@@ -59,6 +64,7 @@ def test_what_makes_a_rank_late_is_promised_once(
     lead = leading_finding(diagnosis)
     assert lead is not None and lead.status == "primary", "the headline promises what another finding explains"
     assert lead.title in judge(diagnosis).sentence
+    assert problems(diagnosis)[0] == lead, "the first finding is of another rank than the headline"
     assert {item.rule: item.alternatives for item in findings} == expected
     assert sum(item.saving_share or 0 for item in findings if item.status == "primary") <= 1
 

@@ -16,8 +16,8 @@ from traceanalyzer.diagnosis import (
     plan_of_finding,
 )
 from traceanalyzer.diagnosis.diagnosis import gpu_count
-from traceanalyzer.diagnosis.findings import asks_for_recording, promised_ns, weight_of_fix
-from traceanalyzer.diagnosis.shares import busy_share, compute_share, unexplained_rest, unexplained_share, worth_share
+from traceanalyzer.diagnosis.findings import asks_for_recording, lead_on_host, promised_ns, worth_share
+from traceanalyzer.diagnosis.shares import busy_share, compute_share, unexplained_rest, unexplained_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
 # A device that computes this much has little left to save outside its kernels.
@@ -33,8 +33,6 @@ SMALL_SAVING_SHARE = 0.05
 _VISIBLE_SHARE = 0.0005  # is printed as 0.1 %
 # Time that no rule explains is named in the headline from this share of the windows on.
 LARGE_REST_SHARE = 0.25
-# A finding that saves this part of another one's time, and claims it first, says where it comes from.
-EXPLAINED_SHARE = 0.8
 _HOST_WORDS = {
     "host.dataloader": "the wait for the data loader",
     "host.compile": "compilation",
@@ -161,13 +159,11 @@ def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
     unsure = any(_rank(one) >= LIMITS_TRUST and one.rule not in _OF_STEPS for one in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
-    lead = _host_lead(diagnosis)
-    if lead is not None:
-        share = worth_share(lead)
+    if (lead := lead_on_host(time_findings(diagnosis))) is not None:
+        share = percent(worth_share(lead))
         if asks_for_recording(lead):
-            advice = lead.fixes[0].text.rstrip(".")
-            return f"{opening}. {lead.title} for up to {percent(share)} of the time. {advice}."
-        return f"{opening}. {lead.title}: fixing it saves up to {percent(share)} ({_worth_words(lead)})."
+            return f"{opening}. {lead.title} for up to {share} of the time. {lead.fixes[0].text.rstrip('.')}."
+        return f"{opening}. {lead.title}: fixing it saves up to {share} ({_worth_words(lead)})."
     ledger = max(diagnosis.host_ledgers, key=lambda ledger: ledger.own_step_ns)
     bucket, dur_ns = ledger.buckets[0]
     words = (
@@ -175,18 +171,6 @@ def _host(diagnosis: Diagnosis) -> str:
     )
     top = ledger.top_operators[0] if bucket == "host.op" and ledger.top_operators else None
     return f"{words}, with {name_words(top.name)} ahead ({percent(top.share)})." if top else f"{words}."
-
-
-def _host_lead(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that saves most of a run without GPU work, but for time that another one explains."""
-    timed = time_findings(diagnosis)
-
-    def is_explained(finding: Finding) -> bool:
-        rivals = [other for other in timed if finding.status == "alternative" and other.rule in finding.alternatives]
-        return any(worth_share(other) >= EXPLAINED_SHARE * worth_share(finding) for other in rivals)
-
-    alone = [finding for finding in timed if not is_explained(finding)]
-    return max(alone or timed, key=lambda finding: worth_share(finding) * weight_of_fix(finding), default=None)
 
 
 def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
@@ -241,7 +225,8 @@ def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
 def problems(diagnosis: Diagnosis) -> list[Finding]:
     """Return the findings about the program (not about the trace): what the headline names first, then as fixed."""
     lead = leading_finding(diagnosis)
-    return sorted(_in_order_of_fixes(diagnosis), key=lambda finding: lead is None or finding.rule != lead.rule)
+    found = _in_order_of_fixes(diagnosis)
+    return sorted(found, key=lambda one: (lead is None or one.rule != lead.rule, one is not lead))
 
 
 def _in_order_of_fixes(diagnosis: Diagnosis) -> list[Finding]:
@@ -411,6 +396,4 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
     timed = time_findings(diagnosis)
     if not timed:
         return next(iter(_in_order_of_fixes(diagnosis)), None)
-    if judges_host(diagnosis):
-        return _host_lead(diagnosis)
-    return _graver(diagnosis, timed) or timed[0]
+    return lead_on_host(timed) if judges_host(diagnosis) else _graver(diagnosis, timed) or timed[0]
