@@ -51,7 +51,9 @@ SHOWS_TRAINING = re.compile(
 )
 # What they find exists in training alone, or they say themselves where a word is of training.
 FIND_TRAINING = {
+    "anomaly-mode",
     "comm-fp32-gradients",
+    "cpu-anomaly-mode",
     "cpu-autograd-function",
     "ddp-bucket-copies",
     "ddp-unused-parameters",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer import open_run
+from traceanalyzer.diagnosis.verdict import judge, leading_finding, problems
 
 STEP_US = 20_000
 
@@ -36,13 +37,19 @@ def _rank(rank: int, own_us: int, loader_us: int) -> dict[str, object]:
     [
         ((16_000, 0), (1000, 0), {"cpu-rank-late": (), "cpu-python-bound": ("cpu-rank-late",)}),
         ((2000, 14_000), (1000, 0), {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",)}),
+        ((1000, 16_000), (1000, 1000), {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",)}),
         # All ranks lose most of it: the finding that is about all of it covers the other.
         ((16_000, 0), (11_000, 0), {"cpu-python-bound": (), "cpu-rank-late": ("cpu-python-bound",)}),
         # What the rank does otherwise is no part of what makes it late.
         (
             (5000, 10_000),
             (5000, 0),
-            {"cpu-rank-late": (), "cpu-loader-bound": ("cpu-rank-late",), "cpu-python-bound": ()},
+            {
+                "cpu-rank-late": (),
+                "cpu-loader-bound": ("cpu-rank-late",),
+                "cpu-python-bound": (),
+                "cpu-exchange-bound": (),
+            },
         ),
     ],
 )
@@ -52,8 +59,12 @@ def test_what_makes_a_rank_late_is_promised_once(
     for rank, (own_us, loader_us) in enumerate((other, late)):
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(_rank(rank, own_us, loader_us)))
     with open_run(tmp_path, store=tmp_path / "store") as run:
-        found = [item for item in run.diagnose().findings if item.saving_share]
-    findings = [item for item in found if 1 in (item.rank, *item.same_on_ranks)]
+        diagnosis = run.diagnose()
+    findings = [item for item in diagnosis.findings if item.saving_share and 1 in (item.rank, *item.same_on_ranks)]
+    lead = leading_finding(diagnosis)
+    assert lead is not None and lead.status == "primary", "the headline promises what another finding explains"
+    assert lead.title in judge(diagnosis).sentence
+    assert problems(diagnosis)[0] == lead, "the first finding is of another rank than the headline"
     assert {item.rule: item.alternatives for item in findings} == expected
     assert sum(item.saving_share or 0 for item in findings if item.status == "primary") <= 1
 

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# A finding that saves this part of another one's time, and claims it first, says where it comes from.
+EXPLAINED_SHARE = 0.8
+
 
 @dataclass(frozen=True)
 class PlannedFix:
@@ -204,3 +207,19 @@ def promised_ns(plan: FixPlan, findings: Sequence[Finding]) -> list[int]:
 def weight_of_fix(finding: Finding) -> float:
     """Return what the saving of a finding weighs: how to record again says less than what to change."""
     return 0.5 if asks_for_recording(finding) else 1.0
+
+
+def worth_share(finding: Finding) -> float:
+    """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
+    return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0
+
+
+def lead_on_host(timed: Sequence[Finding]) -> Finding | None:
+    """Return which finding of a run without GPU work saves most, but for time that another finding explains."""
+
+    def is_explained(finding: Finding) -> bool:
+        rivals = [other for other in timed if finding.status == "alternative" and other.rule in finding.alternatives]
+        return any(worth_share(other) >= EXPLAINED_SHARE * worth_share(finding) for other in rivals)
+
+    alone = [finding for finding in timed if not is_explained(finding)]
+    return max(alone or timed, key=lambda finding: worth_share(finding) * weight_of_fix(finding), default=None)

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Set
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, Finding, FixPlan, HostLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
+from traceanalyzer.diagnosis.findings import worth_share as worth_share
 from traceanalyzer.text.words import percent, tenths_of_percent
 
 # Buckets below this share, and those after the first few, are added up in one line.
@@ -134,8 +135,3 @@ def busy_share(ledger: DeviceLedger) -> float:
     """Return for how much of the time a device computes, or its GPU works for any process that shares it."""
     shared = ledger.shared_gpu
     return compute_share(ledger) if shared is None else shared.busy_ns / shared.span_ns
-
-
-def worth_share(finding: Finding) -> float:
-    """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
-    return (finding.saving_share if finding.run_saving_share is None else finding.run_saving_share) or 0.0

@@ -16,8 +16,8 @@ from traceanalyzer.diagnosis import (
     plan_of_finding,
 )
 from traceanalyzer.diagnosis.diagnosis import gpu_count
-from traceanalyzer.diagnosis.findings import asks_for_recording, promised_ns, weight_of_fix
-from traceanalyzer.diagnosis.shares import busy_share, compute_share, unexplained_rest, unexplained_share, worth_share
+from traceanalyzer.diagnosis.findings import asks_for_recording, lead_on_host, promised_ns, worth_share
+from traceanalyzer.diagnosis.shares import busy_share, compute_share, unexplained_rest, unexplained_share
 from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, lower_first, name_words, percent, speedup
 
 # A device that computes this much has little left to save outside its kernels.
@@ -159,13 +159,11 @@ def _host(diagnosis: Diagnosis) -> str:
     """Say what limits a run without GPU work, else what takes most of its time."""
     unsure = any(_rank(one) >= LIMITS_TRUST and one.rule not in _OF_STEPS for one in quality_findings(diagnosis))
     opening = "No GPU work was recorded" if unsure else "No GPU was used"
-    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding) * weight_of_fix(finding))
-    if timed:
-        share = worth_share(timed[0])
-        if asks_for_recording(timed[0]):
-            advice = timed[0].fixes[0].text.rstrip(".")
-            return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
-        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({_worth_words(timed[0])})."
+    if (lead := lead_on_host(time_findings(diagnosis))) is not None:
+        share = percent(worth_share(lead))
+        if asks_for_recording(lead):
+            return f"{opening}. {lead.title} for up to {share} of the time. {lead.fixes[0].text.rstrip('.')}."
+        return f"{opening}. {lead.title}: fixing it saves up to {share} ({_worth_words(lead)})."
     ledger = max(diagnosis.host_ledgers, key=lambda ledger: ledger.own_step_ns)
     bucket, dur_ns = ledger.buckets[0]
     words = (
@@ -227,7 +225,8 @@ def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
 def problems(diagnosis: Diagnosis) -> list[Finding]:
     """Return the findings about the program (not about the trace): what the headline names first, then as fixed."""
     lead = leading_finding(diagnosis)
-    return sorted(_in_order_of_fixes(diagnosis), key=lambda finding: lead is None or finding.rule != lead.rule)
+    found = _in_order_of_fixes(diagnosis)
+    return sorted(found, key=lambda one: (lead is None or one.rule != lead.rule, one is not lead))
 
 
 def _in_order_of_fixes(diagnosis: Diagnosis) -> list[Finding]:
@@ -397,4 +396,4 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
     timed = time_findings(diagnosis)
     if not timed:
         return next(iter(_in_order_of_fixes(diagnosis)), None)
-    return _graver(diagnosis, timed) or timed[0]
+    return lead_on_host(timed) if judges_host(diagnosis) else _graver(diagnosis, timed) or timed[0]
