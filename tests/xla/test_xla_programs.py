@@ -11,7 +11,7 @@ from xspace import MS, US, Event, PlaneMaker, Ref, space
 
 import traceanalyzer
 from traceanalyzer.answers.top import top
-from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.findings import worth_share
 from traceanalyzer.run import open_run
 
 

@@ -170,7 +170,7 @@ def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: in
 
 
 def _findings(diagnosis: Diagnosis) -> tuple[summary.FindingSummary, ...]:
-    from traceanalyzer.diagnosis.shares import worth_share
+    from traceanalyzer.diagnosis.findings import worth_share
 
     worst: dict[str, tuple[Finding, str]] = {}
     visible = [(finding, finding.status) for finding in diagnosis.findings]

@@ -7,7 +7,6 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, FixPlan, HostLedger, RunLedger
-from traceanalyzer.diagnosis.findings import worth_share as worth_share
 from traceanalyzer.text.words import percent, tenths_of_percent
 
 # Buckets below this share, and those after the first few, are added up in one line.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.findings import worth_share
 from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems, quality_findings
 from traceanalyzer.report.diagnosis_blocks import run_name
 from traceanalyzer.report.diagnosis_blocks.findings import NO_FIX, message_words, worth_words

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.findings import worth_share
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
 

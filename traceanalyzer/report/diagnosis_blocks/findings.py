@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix, plan_of_finding
-from traceanalyzer.diagnosis.findings import asks_for_recording
-from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.findings import asks_for_recording, worth_share
 from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger, problems
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.ranks import finding_place

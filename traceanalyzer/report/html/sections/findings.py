@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding
-from traceanalyzer.diagnosis.shares import worth_share
+from traceanalyzer.diagnosis.findings import worth_share
 from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.blocks import Link
 from traceanalyzer.report.charts.svg import TOKENS
