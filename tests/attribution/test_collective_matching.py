@@ -144,6 +144,15 @@ def test_ranks_that_did_different_things_are_not_matched() -> None:
     assert {wait for _, _, wait, _ in members(found)} == {None}
 
 
+def test_an_all_to_all_whose_ranks_send_unlike_amounts_is_one_collective() -> None:
+    made = tables({**LATE, "ranks": 2, "faults": [], "clock_offset_us": 0})
+    ops = made["gpu_ops"]
+    uneven = pc.if_else(pc.equal(ops["trace_id"], 1), pc.add(ops["in_elements"], 1), ops["in_elements"])
+    name = pc.if_else(ops["is_comm"], "all_to_allv", None)
+    found = changed(made, comm_seq=nothing(made), in_elements=uneven.combine_chunks(), collective=name.combine_chunks())
+    assert members(found) == members(made)
+
+
 @pytest.mark.check
 def test_without_one_rank_nothing_is_split_and_the_run_abstains() -> None:
     whole = tables()

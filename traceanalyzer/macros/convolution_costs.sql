@@ -43,7 +43,7 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
         SELECT
             *,
             coalesce(
-                gradient, out_dims,
+                gradient, CASE WHEN stride IS NULL THEN out_dims END,
                 [x[1], if(transposed, w[2] * group_count, w[1])] || [
                     CASE
                         WHEN transposed

@@ -139,6 +139,68 @@ def test_a_convolution_without_options_has_the_shape_of_its_gradient() -> None:
     assert rows == [(2 * (2 * 4 * 3 * 3) * (3 * 3 * 3), 4 * (2 * 3 * 64 + 108 + 72 + 4))]
 
 
+def test_a_convolution_that_shares_its_number_with_one_that_has_a_gradient_keeps_its_own_shape() -> None:
+    # Forward operators without gradients have the number that the next one with a gradient takes.
+    dims: list[Any] = [[2, 3, 8, 8], [4, 3, 3, 3], *([[]] * 7)]
+    types = ["float", "float", *([""] * 7)]
+    strides = [["", "", "", f"[{n}, {n}]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"] for n in (1, 2)]
+    node = call("ConvolutionBackward0", [[2, 4, 3, 3]], sequence=5, forward_thread=1)
+    rows = costs(*(call("aten::convolution", dims, types, one, sequence=5) for one in strides), node, columns="flops")
+    assert rows == [(2 * 2 * 4 * size * size * 27,) for size in (6, 3)]
+    without = [call("aten::convolution", [x, dims[1]], sequence=5) for x in ([2, 3, 9, 9], [2, 3, 8, 8])]
+    assert costs(*without, node, columns="flops, reason") == [(None, "unknown arguments"), (2 * 2 * 4 * 9 * 27, None)]
+
+
+def test_a_causal_mask_of_flash_attention_ends_in_the_lower_right_corner() -> None:
+    # Two queries and five keys: the first query sees four of them, or one where the mask starts in the upper left.
+    dims: list[Any] = [[1, 1, 2, 8], [1, 1, 5, 8], [1, 1, 5, 8]]
+    rest = ["", "", "", "0.", "True", "False", ""]
+    back = ["", "", "", "", "", "", "", "", "2", "5", "0.", "True"]
+    half = ["c10::Half"] * 3
+    rows = costs(
+        call("aten::_scaled_dot_product_flash_attention", dims + [[]] * 4, half + [""] * 4, rest),
+        call(
+            "aten::_scaled_dot_product_flash_attention_backward",
+            [dims[0], *dims, dims[0], *([[]] * 7)],
+            ["c10::Half"] * 5 + [""] * 7,
+            back,
+        ),
+        call(
+            "aten::_scaled_dot_product_cudnn_attention",
+            dims + [[]] * 4,
+            half + [""] * 4,
+            ["", "", "", "", "True", "0.", "True"],
+        ),
+        columns="flops",
+    )
+    assert rows == [(2 * 9 * 16,), (2 * 9 * 40,), (2 * 3 * 16,)]
+
+
+def test_products_of_groups_of_packed_numbers_and_of_another_type_of_result() -> None:
+    rows = costs(
+        # 2 groups of tokens with a matrix each; the gradient of these matrices; the groups as a dimension.
+        call("aten::_grouped_mm", [[6, 5], [2, 5, 7], [2]], ["c10::BFloat16", "c10::BFloat16", "int"]),
+        call("aten::_grouped_mm", [[5, 6], [6, 7], [2]], ["c10::BFloat16", "c10::BFloat16", "int"]),
+        call("aten::_grouped_mm", [[2, 3, 5], [2, 5, 7]], ["c10::BFloat16", "c10::BFloat16"]),
+        # 4 bits a number, two in an element; bfloat16 (15) as result.
+        call(
+            "aten::_scaled_mm",
+            [[4, 16], [16, 8], *([[]] * 6)],
+            ["c10::Float4_e2m1fn_x2"] * 2 + [""] * 6,
+            ["", "", "", "", "", "", "15", "False"],
+        ),
+        # FP32 (6) as result.
+        call("aten::mm", [[4, 16], [16, 8], []], ["c10::Half", "c10::Half", "Scalar"], ["", "", "6"]),
+    )
+    assert rows == [
+        (2 * 6 * 5 * 7, 2 * (30 + 70 + 42), None),
+        (2 * 6 * 5 * 7, 2 * (30 + 42 + 2 * 35), None),
+        (2 * 6 * 5 * 7, 2 * (30 + 70 + 42), None),
+        (2 * 4 * 32 * 8, 64 + 128 + 2 * 32, None),
+        (2 * 4 * 16 * 8, 2 * (64 + 128) + 4 * 32, None),
+    ]
+
+
 def test_a_causal_mask_counts_its_pairs_and_not_half_of_all() -> None:
     dims: list[Any] = [[1, 8, 128, 64]] * 3 + [[], [], [], []]
     types = ["c10::Half"] * 3 + [""] * 4
@@ -453,6 +515,24 @@ def test_a_batch_norm_may_have_no_weight_whatever_its_mode() -> None:
     assert rows == [(4 * 2 * 96,), (4 * (2 * 96 + 2 * 3),)]
 
 
+def test_kernels_that_kernel_class_calls_tf32_have_the_peak_of_tf32() -> None:
+    names = ["nvjet_sm90_sss_128x128_h_bz_TNT", "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n", "ampere_sgemm_128x64_nn"]
+    con = connect(
+        "FROM operator_costs FROM kernel_class",
+        host_slices=[
+            {"slice_id": at, "start_ns": 100 * at, "dur_ns": 50, "category": "cpu_op", "name": "aten::mm"}
+            | {"input_shapes": "[[4, 4], [4, 4]]", "depth": 0}
+            for at in range(3)
+        ],
+        gpu_ops=[
+            {"op_id": at, "kind": "kernel", "start_ns": 1000 * (at + 1), "dur_ns": 100, "cpu_op_id": at, "name": name}
+            for at, name in enumerate(names)
+        ],
+    )
+    assert ask(con, "SELECT uses_tf32 FROM operator_costs ORDER BY slice_id") == [(True,), (True,), (False,)]
+    assert ask(con, "SELECT precision FROM kernel_class ORDER BY op_id") == [("tf32",), ("tf32",), ("fp32",)]
+
+
 @pytest.mark.check
 def test_faster_than_the_data_sheet_is_suspect_and_not_clipped() -> None:
     con = on_device("""
@@ -534,17 +614,24 @@ def test_convolutions_agree_with_counted_products(
     assert size == 4 * (2 * in_channels * groups * x + 4 * groups * in_channels * w + 2 * 4 * groups * length)
 
 
+# What stands between the values and the mask.
+BEFORE_MASK = {
+    "flash_attn::_flash_attn_forward": ["0.", "1."],
+    "aten::_scaled_dot_product_flash_attention": ["0."],
+    "aten::_scaled_dot_product_efficient_attention": ["", "True", "0."],
+}
+
+
 @pytest.mark.check
-@given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans())
+@given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.sampled_from(sorted(BEFORE_MASK)))
 @examples()
-def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bool, package: bool) -> None:
-    offset = keys - queries if package else 0
+def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bool, name: str) -> None:
+    offset = 0 if "efficient" in name else keys - queries
     pairs = sum(not causal or key <= query + offset for query, key in itertools.product(range(queries), range(keys)))
     shapes = [[2, 3, queries, 4], [2, 3, keys, 4], [2, 3, keys, 5]]
-    if package:
+    if name.startswith("flash_attn"):
         shapes = [[b, s, h, d] for b, h, s, d in shapes]
-    name = "flash_attn::_flash_attn_forward" if package else "aten::_scaled_dot_product_flash_attention"
-    concrete = ["", "", "", "0.", "1.", str(causal)] if package else ["", "", "", "0.", str(causal)]
+    concrete = ["", "", "", *BEFORE_MASK[name], str(causal)]
     dims: list[Any] = [*shapes, *([[]] * (len(concrete) - 3))]
     ((flops,),) = costs(call(name, dims, ["float"] * 3 + [""] * (len(concrete) - 3), concrete), columns="flops")
     assert flops == 2 * 2 * 3 * pairs * (4 + 5)

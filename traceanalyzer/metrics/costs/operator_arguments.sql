@@ -4,14 +4,13 @@
 --   slice_id        BIGINT   the call (host_slices.slice_id, or captured_calls.call_id)
 --   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models
---   sequence        BIGINT   number that its node of the backward pass has, too; NULL: none
 --   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list; NULL: not recorded
 --   input_types     VARCHAR  types of its inputs as written, a JSON list; NULL: not recorded
 --   concrete_inputs VARCHAR  values of its inputs that are no tensors, a JSON list of texts; NULL: not recorded
 --   input_strides   VARCHAR  strides of its inputs as written, a JSON list; NULL: not recorded
 WITH calls AS MATERIALIZED (
     SELECT
-        slices.trace_id, slices.slice_id, models.operator, models.family, slices.sequence, slices.input_shapes
+        slices.trace_id, slices.slice_id, models.operator, models.family, slices.input_shapes
     FROM canonical.host_slices AS slices
     JOIN operator_models AS models ON models.operator = operator_base(slices.name)
     WHERE slices.category = 'cpu_op'
@@ -39,7 +38,7 @@ captured_args AS (
     ) AS of_all
 )
 SELECT
-    calls.trace_id, calls.slice_id, calls.operator, calls.family, calls.sequence, calls.input_shapes,
+    calls.trace_id, calls.slice_id, calls.operator, calls.family, calls.input_shapes,
     args.texts[1] AS input_types,
     args.texts[2] AS concrete_inputs,
     args.texts[3] AS input_strides
@@ -55,7 +54,7 @@ LEFT JOIN (
        ON args.trace_id = calls.trace_id AND args.event_id = calls.slice_id
 UNION ALL
 SELECT
-    captured.trace_id, captured.call_id, captured.operator, captured.family, NULL, captured.input_shapes,
+    captured.trace_id, captured.call_id, captured.operator, captured.family, captured.input_shapes,
     args.texts[1],
     args.texts[2],
     args.texts[3]

@@ -63,7 +63,7 @@ WITH work AS (
             trace_id, op_id, start_ns, dur_ns,
             kind = 'kernel' AS is_kernel,
             copy_kind IN ('HtoD', 'DtoH') AS crosses_link,
-            contains(name, 'tf32') OR contains(name, 's1688') AS uses_tf32
+            regexp_matches(name, 'tf32|s1688|nvjet(_sm[0-9]+)?_s[a-z]s_|Cijk_A[a-z]+_B[a-z]+_S_?MX') AS uses_tf32
         FROM canonical.gpu_ops
     ) AS ops USING (trace_id, op_id)
 ),
@@ -93,11 +93,14 @@ stepped_work AS (
        AND steps.start_ns <= device_work.start_ns
 ),
 -- The gradient of an output has the shape of the output, which shows the options of a convolution where old traces lack
--- them.
+-- them. Calls that need no gradient have the number of the next one that does, so the last call of a number has it.
 convolution_gradients AS (
-    SELECT trace_id, sequence, any_value(input_shapes ->> '$[0]') AS shape
+    SELECT
+        trace_id,
+        arg_max(slice_id, start_ns) FILTER (WHERE operator_base(name) = 'aten::convolution') AS slice_id,
+        any_value(input_shapes ->> '$[0]') FILTER (WHERE forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')) AS shape
     FROM canonical.host_slices
-    WHERE category = 'cpu_op' AND forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')
+    WHERE category = 'cpu_op' AND sequence IS NOT NULL AND contains(lower(name), 'convolution')
     GROUP BY trace_id, sequence
 ),
 gradient_parts AS (
@@ -113,13 +116,13 @@ described_calls AS (
     SELECT
         calls.*,
         given.input_shapes, given.input_types, given.concrete_inputs, given.input_strides,
-        CASE WHEN calls.operator = 'aten::convolution' THEN gradients.shape END AS out_shape,
+        gradients.shape AS out_shape,
         coalesce(parts.has_input_gradient, FALSE) AS has_input_gradient,
         coalesce(parts.has_weight_gradient, FALSE) AS has_weight_gradient
     FROM modelled_calls AS calls
     JOIN operator_arguments AS given USING (trace_id, slice_id)
     LEFT JOIN convolution_gradients AS gradients
-           ON gradients.trace_id = calls.trace_id AND gradients.sequence = given.sequence
+           ON gradients.trace_id = calls.trace_id AND gradients.slice_id = calls.slice_id
     LEFT JOIN gradient_parts AS parts ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
 -- Many calls share few signatures, so each signature is held and read once.

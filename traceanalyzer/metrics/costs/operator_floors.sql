@@ -17,7 +17,7 @@
 --   family            VARCHAR  as in operator_models
 --   input_shapes      VARCHAR  shapes of its inputs as written, a JSON list
 --   input_types       VARCHAR  types of its inputs as written, a JSON list
---   precision         VARCHAR  peak that applies: fp64, fp32, tf32, half, fp8, int8; NULL: no products, or unknown type
+--   precision         VARCHAR  peak that applies: fp64, fp32, tf32, half, fp8, fp4, int8; NULL: no products, or unknown type
 --   peak_tflops       DOUBLE   that peak; NULL: unknown
 --   flops             HUGEINT  operations, as in operator_costs
 --   model_flops       HUGEINT  operations that the model asks for, as in operator_costs
@@ -44,6 +44,7 @@ WITH typed AS (
             WHEN element_type = 'float' THEN if(uses_tf32, 'tf32', 'fp32')
             WHEN element_type IN ('c10::Half', 'c10::BFloat16') THEN 'half'
             WHEN starts_with(element_type, 'c10::Float8') THEN 'fp8'
+            WHEN starts_with(element_type, 'c10::Float4') THEN 'fp4'
             WHEN element_type IN ('signed char', 'char', 'unsigned char') THEN 'int8'
         END AS precision
     FROM operator_costs AS costs
@@ -58,6 +59,7 @@ roofs AS (
             WHEN 'tf32' THEN peaks.tf32_tflops
             WHEN 'half' THEN peaks.half_tflops
             WHEN 'fp8' THEN peaks.fp8_tflops
+            WHEN 'fp4' THEN details.fp4_tflops
             WHEN 'int8' THEN details.int8_tops
         END AS peak_tflops,
         details.cache_bytes,
