@@ -104,6 +104,20 @@ def test_unknown_arguments_are_unknown_and_not_zero() -> None:
     ]
 
 
+def test_products_of_sparse_tensors_are_unknown() -> None:
+    # torch.sparse.mm calls addmm with the dense shape of the sparse operand, which has no strides.
+    dims: list[Any] = [[64, 32], [64, 64], [64, 32], [], []]
+    types = ["float", "float", "float", "Scalar", "Scalar"]
+    given = {"Input type": types, "Concrete Inputs": ["", "", "", "0", "1"]}
+    rows = costs(
+        *(
+            call("aten::addmm", dims) | {"args": json.dumps(given | {"Input Strides": [[32, 1], lhs, [32, 1], [], []]})}
+            for lhs in ([], [64, 1])
+        )
+    )
+    assert rows == [(None, None, "unknown arguments"), (2 * 64 * 64 * 32, 4 * (64 * 64 + 2 * 64 * 32), None)]
+
+
 def test_only_the_outermost_of_nested_operators_counts() -> None:
     dims = [[3, 5], [5, 7]]
     rows = costs(
