@@ -19,7 +19,8 @@ CREATE OR REPLACE MACRO read_signatures(signatures) AS TABLE (
     tensors AS (
         SELECT
             *,
-            [tensor_shape(dims, place) FOR place IN range(len(dims))] AS shapes,
+            -- Sparse tensors have no strides, and what they hold is not recorded.
+            [if(strides[place + 1] = '[]' AND dims[place + 1] <> '[]', NULL, tensor_shape(dims, place)) FOR place IN range(len(dims))] AS shapes,
             [element_bytes(type_name) FOR type_name IN types] AS type_bytes
         FROM texts
     )

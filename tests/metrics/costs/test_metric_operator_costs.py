@@ -104,6 +104,20 @@ def test_unknown_arguments_are_unknown_and_not_zero() -> None:
     ]
 
 
+def test_products_of_sparse_tensors_are_unknown() -> None:
+    # torch.sparse.mm calls addmm with the dense shape of the sparse operand, which has no strides.
+    dims: list[Any] = [[64, 32], [64, 64], [64, 32], [], []]
+    types = ["float", "float", "float", "Scalar", "Scalar"]
+    given = {"Input type": types, "Concrete Inputs": ["", "", "", "0", "1"]}
+    rows = costs(
+        *(
+            call("aten::addmm", dims) | {"args": json.dumps(given | {"Input Strides": [[32, 1], lhs, [32, 1], [], []]})}
+            for lhs in ([], [64, 1])
+        )
+    )
+    assert rows == [(None, None, "unknown arguments"), (2 * 64 * 64 * 32, 4 * (64 * 64 + 2 * 64 * 32), None)]
+
+
 def test_only_the_outermost_of_nested_operators_counts() -> None:
     dims = [[3, 5], [5, 7]]
     rows = costs(
@@ -531,6 +545,39 @@ def test_kernels_that_kernel_class_calls_tf32_have_the_peak_of_tf32() -> None:
     )
     assert ask(con, "SELECT uses_tf32 FROM operator_costs ORDER BY slice_id") == [(True,), (True,), (False,)]
     assert ask(con, "SELECT precision FROM kernel_class ORDER BY op_id") == [("tf32",), ("tf32",), ("fp32",)]
+
+
+def test_rows_in_memory_decide_what_is_aligned() -> None:
+    # A vocabulary of 50257 and 1001 tokens, 768 elements each: result, gradient of the tokens, and of the weight.
+    products: dict[int, tuple[Any, Any]] = {
+        1: ([[1001, 768], [768, 50257]], [[768, 1], [1, 768]]),
+        2: ([[1001, 50257], [50257, 768]], [[50257, 1], [768, 1]]),
+        3: ([[50257, 1001], [1001, 768]], [[1, 50257], [768, 1]]),
+        # The gradient of another weight: no row is as long as there are tokens.
+        4: ([[2304, 1001], [1001, 768]], [[1, 2304], [768, 1]]),
+        5: ([[2304, 1001], [1001, 768]], None),
+        # The first 50257 of 50304 columns.
+        6: ([[1001, 50257], [50257, 768]], [[50304, 1], [768, 1]]),
+    }
+    con = connect(
+        "FROM matrix_products",
+        host_slices=[
+            {"slice_id": at, "start_ns": 100 * at, "dur_ns": 50, "category": "cpu_op", "name": "aten::mm"}
+            | {"input_shapes": json.dumps(dims), "depth": 0}
+            for at, (dims, _) in products.items()
+        ],
+        event_args=[
+            {"event_id": at, "args": json.dumps({"Input Strides": strides} if strides else {})}
+            for at, (_, strides) in products.items()
+        ],
+        gpu_ops=[
+            {"op_id": at, "kind": "kernel", "start_ns": 1000 * at, "dur_ns": 100, "cpu_op_id": at}
+            | {"name": "nvjet_tst_128x128_64x4_1x2_h_bz_TNT"}
+            for at in products
+        ],
+    )
+    rows = ask(con, "SELECT op_id, is_aligned FROM matrix_products ORDER BY op_id")
+    assert rows == [(1, False), (2, False), (3, False), (4, True), (5, False), (6, True)]
 
 
 @pytest.mark.check

@@ -1,7 +1,8 @@
 -- One row per kernel of a matmul (GEMM) whose operator's input shapes were recorded: its sizes, and how fast it ran.
 --
 -- A batch of products of m x k with k x n matrices takes 2 * batch * m * n * k operations. Tensor cores and wide loads
--- need n and k (the rows of both operands in memory) in multiples of 16 bytes. Where an operator launches several of these
+-- need rows in memory in multiples of 16 bytes: those of the result (n) and of both operands. The strides say how long these
+-- are (of a transposed operand, such as the gradient in that of a weight, its columns); without them they are k and n. Where an operator launches several of these
 -- kernels, such as one that adds up what the others made of parts of k, each has done its share of the product by duration.
 --
 -- empty without: kernel_class WHERE class = 'gemm' AND operator IS NOT NULL
@@ -16,12 +17,13 @@
 --   flops        DOUBLE   operations, or its share of them
 --   tflops       DOUBLE   rate in TFLOP/s: operations per ns / 1000
 --   size_bytes   DOUBLE   both operands and the result, each once: the least that memory has to move, or its share
---   is_aligned   BOOLEAN  the n and k elements each take a multiple of 16 bytes
+--   is_aligned   BOOLEAN  the rows of the result and of both operands each take a multiple of 16 bytes
 WITH products AS (
     SELECT
         kernels.*,
         kernels.dur_ns / nullif(sum(kernels.dur_ns) OVER (PARTITION BY kernels.trace_id, kernels.operator_id), 0) AS part,
         operators.input_shapes AS dims,
+        operators.input_strides AS strides,
         CASE WHEN kernels.operator IN ('aten::mm', 'aten::bmm') THEN 0 ELSE 1 END AS first_operand
     FROM kernel_class AS kernels
     JOIN operator_arguments AS operators
@@ -33,7 +35,11 @@ operands AS (
     SELECT
         *,
         json_extract(dims, printf('$[%d]', first_operand))::BIGINT[] AS lhs,
-        json_extract(dims, printf('$[%d]', first_operand + 1))::BIGINT[] AS rhs
+        json_extract(dims, printf('$[%d]', first_operand + 1))::BIGINT[] AS rhs,
+        [
+            CASE WHEN least(steps[-1], steps[-2]) = 1 THEN greatest(steps[-1], steps[-2]) END
+            FOR steps IN TRY_CAST(json_extract(strides, '$[*]')[first_operand + 1:first_operand + 2] AS BIGINT[][])
+        ] AS row_lengths
     FROM products
 ),
 sizes AS (
@@ -53,5 +59,5 @@ SELECT
     trace, rank, device, trace_id, op_id, operator, precision, batch, m, n, k, flops,
     flops / nullif(dur_ns, 0) / 1000 AS tflops,
     size_bytes,
-    n % unit = 0 AND k % unit = 0 AS is_aligned
+    n % unit = 0 AND coalesce(row_lengths[1], k) % unit = 0 AND coalesce(row_lengths[2], k) % unit = 0 AS is_aligned
 FROM sizes

@@ -22,8 +22,8 @@
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
 --   element_type    VARCHAR  type of the first operand: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
---   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded (or it
---                            has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none
+--   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments (sparse tensors, which have
+--                            no strides, among them), mask not recorded (or it has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none
 --                            is missing
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts

@@ -1,10 +1,10 @@
 -- One row per host call that returns only after the device has finished something: synchronisations, synchronous
 -- copies.
 --
--- The record decides whether a copy blocks, not the call's name: it does if the call returns after the copy. `.item()`
--- makes an asynchronous copy to pageable memory, which blocks, and the cudaStreamSynchronize after it finds nothing
--- left to wait for. A copy to the device also blocks if the call returns in the second half of the copy: the driver has
--- then staged its last part.
+-- The record decides whether a copy blocks, not the call's name: it does if the call returns after the copy. An
+-- asynchronous call of 20 us or less only enqueues. `.item()` makes an asynchronous copy to pageable memory, which blocks,
+-- and the cudaStreamSynchronize after it finds nothing left to wait for. A copy to the device also blocks if the call
+-- returns in the second half of the copy: the driver has then staged its last part.
 --
 -- PyTorch waits for a copy with two calls in a row: the copy, then a synchronisation of its stream. Where no operator is
 -- around them, the synchronisation belongs to the copy if it is the next call of its thread.
