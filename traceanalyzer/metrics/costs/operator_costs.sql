@@ -100,7 +100,7 @@ convolution_gradients AS (
         arg_max(slice_id, start_ns) FILTER (WHERE operator_base(name) = 'aten::convolution') AS slice_id,
         any_value(input_shapes ->> '$[0]') FILTER (WHERE forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')) AS shape
     FROM canonical.host_slices
-    WHERE category = 'cpu_op' AND sequence IS NOT NULL AND contains(lower(name), 'convolution')
+    WHERE category = 'cpu_op' AND sequence IS NOT NULL AND contains(name, 'onvolution')
     GROUP BY trace_id, sequence
 ),
 gradient_parts AS (
