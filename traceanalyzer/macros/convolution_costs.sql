@@ -7,10 +7,10 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
     WITH placed AS (
         SELECT
             *,
-            operator <> 'aten::convolution' AS is_backward,
+            contains(operator, 'backward') AS is_backward,
             CASE operator WHEN 'aten::convolution_backward' THEN 1 ELSE 0 END AS x_place,
-            CASE operator WHEN 'aten::convolution' THEN 1 ELSE 2 END AS w_place,
-            CASE operator WHEN 'aten::convolution' THEN concrete[4:] ELSE concrete[5:] END AS options
+            if(is_backward, 2, 1) AS w_place,
+            if(is_backward, concrete[5:], concrete[4:]) AS options
         FROM query_table(signatures)
         WHERE family = 'convolution'
     ),

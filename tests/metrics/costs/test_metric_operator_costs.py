@@ -153,6 +153,22 @@ def test_a_convolution_without_options_has_the_shape_of_its_gradient() -> None:
     assert rows == [(2 * (2 * 4 * 3 * 3) * (3 * 3 * 3), 4 * (2 * 3 * 64 + 108 + 72 + 4))]
 
 
+def test_a_convolution_counts_once_whether_traced_by_torchscript_or_not() -> None:
+    dims: list[Any] = [[2, 8, 14, 14], [8, 4, 3, 3], [8], *([[]] * 6)]
+    types = ["float"] * 3 + [""] * 6
+    concrete = ["", "", "", "[2, 2]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "2"]
+    more = ["False", "False", "True", "True"]
+    inner = call("aten::_convolution", dims + [[]] * 4, types + [""] * 4, concrete + more)
+    rows = costs(
+        inner | {"start_ns": 0, "dur_ns": 40},
+        call("aten::convolution", dims, types, concrete, start_ns=100, dur_ns=40),
+        inner | {"start_ns": 110, "dur_ns": 20},
+        columns="operator, flops",
+    )
+    flops = 2 * (2 * 8 * 6 * 6) * (4 * 3 * 3)
+    assert rows == [("aten::_convolution", flops), ("aten::convolution", flops)]
+
+
 def test_a_convolution_that_shares_its_number_with_one_that_has_a_gradient_keeps_its_own_shape() -> None:
     # Forward operators without gradients have the number that the next one with a gradient takes.
     dims: list[Any] = [[2, 3, 8, 8], [4, 3, 3, 3], *([[]] * 7)]

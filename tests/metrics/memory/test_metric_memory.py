@@ -77,6 +77,46 @@ def test_what_is_alive_at_the_peak_has_an_owner_or_is_older() -> None:
     ]
 
 
+def test_only_what_outlives_the_backward_pass_is_a_gradient() -> None:
+    # linear |--|  ReluBackward |-----|  MmBackward |-----|  AccumulateGrad |---|  Optimizer.step |----|
+    con = connect(
+        "FROM memory_allocations",
+        host_slices="""
+        slice_id  thread_id  category    name                    start_ns  dur_ns  depth  op_id  forward_thread
+        1         0          cpu_op      aten::linear            10        20      0      -      -
+        2         0          cpu_op      ReluBackward            100       50      0      -      1
+        3         0          cpu_op      aten::threshold         110       10      1      2      -
+        4         0          cpu_op      MmBackward              200       50      0      -      1
+        5         0          cpu_op      aten::mm                210       10      1      4      -
+        6         0          annotation  Optimizer.step#Adam     300       50      0      -      -
+        7         0          cpu_op      AccumulateGrad          260       30      0      -      -
+        """,
+        memory_events="""
+        event_id  thread_id  start_ns  kind   device_type  device  address  size_bytes
+        1         0          20        alloc  1            0       100      1
+        2         0          115       alloc  1            0       200      1
+        3         0          130       free   1            0       100      -1
+        4         0          215       alloc  1            0       300      1
+        5         0          240       free   1            0       200      -1
+        6         0          310       alloc  1            0       400      1
+        7         0          218       alloc  1            0       500      1
+        8         0          270       alloc  1            0       600      1
+        9         0          280       free   1            0       500      -1
+        10        0          400       free   1            0       300      -1
+        11        0          400       free   1            0       600      -1
+        """,
+    )
+    found = ask(con, "SELECT operator, category FROM memory_allocations ORDER BY event_id")
+    assert found == [
+        ("aten::linear", "activation"),
+        ("aten::threshold", "other"),
+        ("aten::mm", "gradient"),
+        (None, "optimizer"),
+        ("aten::mm", "other"),
+        ("AccumulateGrad", "gradient"),
+    ]
+
+
 def test_events_without_totals_and_addresses_give_a_change_and_no_owner() -> None:
     con = connect(
         READER,

@@ -19,7 +19,8 @@ FROM (
         'aten::_scaled_mm', 'aten::_grouped_mm', 'aten::_scaled_grouped_mm', 'aten::mv', 'aten::addmv', 'aten::dot'
     ]),
     ('convolution', NULL, NULL, NULL, [
-        'aten::convolution', 'aten::convolution_backward', 'aten::cudnn_convolution_backward'
+        'aten::convolution', 'aten::convolution_backward', 'aten::cudnn_convolution_backward',
+        'aten::_convolution' -- what torch.jit.trace calls
     ]),
     ('attention', NULL, NULL, NULL, [
         'aten::_scaled_dot_product_flash_attention', 'aten::_scaled_dot_product_efficient_attention',

@@ -92,7 +92,8 @@ phases AS MATERIALIZED (
         any_value(starts_with(name, 'Optimizer.step')) AS is_optimizer
     FROM canonical.host_slices
     WHERE starts_with(name, 'Optimizer.step#')
-       OR forward_thread IS NOT NULL AND category = 'cpu_op' AND op_id IS NULL
+       -- Nodes that accumulate gradients have no forward operator.
+       OR (forward_thread IS NOT NULL OR contains(name, 'AccumulateGrad')) AND category = 'cpu_op' AND op_id IS NULL
     GROUP BY trace_id, start_ns
 ),
 -- Joined by time here, where rows are narrow: these joins sort them.
@@ -125,6 +126,8 @@ SELECT
         THEN CASE
             WHEN coalesce(allocations.end_ns < owned.made_end_ns, FALSE) THEN 'other'
             WHEN owned.is_optimizer THEN 'optimizer'
+            -- The gradient of an activation is freed by a later node.
+            WHEN owned.freed_in_backward THEN 'other'
             ELSE 'gradient'
         END
         WHEN owned.freed_in_backward THEN 'activation'

@@ -1,7 +1,8 @@
 -- One row per device, operator and step of the host: how much of the memory that it allocated in the step outlived the step.
 --
 -- A leak is suspected where the same operator, module and line leave memory in each of three or more consecutive steps,
--- and this memory is alive at the end of the recording. Memory that the first step creates and keeps is no leak.
+-- and this memory is alive at the end of the recording. Memory that the first step creates and keeps is no leak. A trace
+-- without GPU work has no steps here, and no rows.
 --
 -- columns: trace, rank
 --   place          VARCHAR  device, or cpu
