@@ -42,6 +42,9 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             ('aten::_scaled_dot_product_flash_attention_backward', 11, NULL, NULL, NULL),
             ('aten::_scaled_dot_product_efficient_attention_backward', 11, 4, NULL, NULL),
             ('aten::_scaled_dot_product_cudnn_attention_backward', 14, NULL, NULL, NULL),
+            -- What other vendors' devices bring.
+            ('aten::_scaled_dot_product_fused_attention_overrideable', 5, 3, NULL, NULL),
+            ('aten::_scaled_dot_product_fused_attention_overrideable_backward', 13, 4, NULL, NULL),
             ('flash_attn::_flash_attn_forward', 5, NULL, NULL, NULL),
             ('aiter::_flash_attn_forward', 5, NULL, NULL, NULL),
             ('aiter::mha_fwd', 5, NULL, NULL, NULL),

@@ -201,9 +201,15 @@ def test_a_causal_mask_of_flash_attention_ends_in_the_lower_right_corner() -> No
             half + [""] * 4,
             ["", "", "", "", "True", "0.", "True"],
         ),
+        call(
+            "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+            [dims[0], *dims, *([[]] * 10)],
+            ["c10::Half"] * 4 + [""] * 10,
+            [""] * 12 + ["0.", "True"],
+        ),
         columns="flops",
     )
-    assert rows == [(2 * 9 * 16,), (2 * 9 * 40,), (2 * 3 * 16,)]
+    assert rows == [(2 * 9 * 16,), (2 * 9 * 40,), (2 * 3 * 16,), (2 * 3 * 40,)]
 
 
 def test_products_of_groups_of_packed_numbers_and_of_another_type_of_result() -> None:
@@ -682,6 +688,7 @@ BEFORE_MASK = {
     "flash_attn::_flash_attn_forward": ["0.", "1."],
     "aten::_scaled_dot_product_flash_attention": ["0."],
     "aten::_scaled_dot_product_efficient_attention": ["", "True", "0."],
+    "aten::_scaled_dot_product_fused_attention_overrideable": ["", "0."],
 }
 
 
@@ -689,7 +696,7 @@ BEFORE_MASK = {
 @given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.sampled_from(sorted(BEFORE_MASK)))
 @examples()
 def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bool, name: str) -> None:
-    offset = 0 if "efficient" in name else keys - queries
+    offset = keys - queries if "flash" in name else 0
     pairs = sum(not causal or key <= query + offset for query, key in itertools.product(range(queries), range(keys)))
     shapes = [[2, 3, queries, 4], [2, 3, keys, 4], [2, 3, keys, 5]]
     if name.startswith("flash_attn"):

@@ -29,7 +29,8 @@ FROM (
         'flash_attn::_flash_attn_forward', 'flash_attn::_flash_attn_backward', 'flash_attn::_flash_attn_varlen_forward',
         'flash_attn::_flash_attn_varlen_backward', 'aten::_flash_attention_forward', 'aten::_flash_attention_backward',
         'aten::_efficient_attention_forward', 'aten::_efficient_attention_backward', 'aiter::_flash_attn_forward',
-        'aiter::mha_fwd', 'aiter::fmha_v3_fwd'
+        'aiter::mha_fwd', 'aiter::fmha_v3_fwd', 'aten::_scaled_dot_product_fused_attention_overrideable',
+        'aten::_scaled_dot_product_fused_attention_overrideable_backward'
     ]),
     -- How long each sequence is, a tensor of theirs says, and which blocks of the cache it has.
     ('paged attention', NULL, NULL, NULL, [
