@@ -114,8 +114,8 @@ class CsvRecording(ProcessRecording):
     def _device_of(self, agents: Column) -> Column:
         """Return devices by the names of agents: numbered among all agents, or among GPUs."""
         coded = agents.dictionary_encode()
-        known = [self._device_named(text or "") for text in coded.dictionary.to_pylist()] or [NONE]
-        found = np.array(known, np.int64)[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        known = [*(self._device_named(text or "") for text in coded.dictionary.to_pylist()), NONE]
+        found = np.array(known, np.int64)[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
         self.defects.add("missing-agent", int((found == NONE).sum()) - agents.null_count)
         return ints(found)
 
