@@ -428,6 +428,14 @@ CASES = [
         ("args",),
         [('{"queue": 1, "range": "my step"}',)],
     ),
+    Case(
+        "2",
+        "kernels that were traced while their counters were collected are serialised",
+        sdk({**counted_in("callback_records"), "buffer_records": tool()["buffer_records"]}),
+        "defects",
+        ("defect", "defect_count"),
+        [("clock-since-boot", 1), ("serialised-by-counters", 1)],
+    ),
     *(
         Case("2", f"counters of {place} alone show each dispatch once", sdk(counted_in(place)), table, columns, wanted)
         for place in ("callback_records", "buffer_records")
