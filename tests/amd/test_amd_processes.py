@@ -88,6 +88,17 @@ def test_counters_alone_show_their_dispatches_once(tmp_path: Path) -> None:
     assert "serialised-by-counters" in {row["defect"] for row in tables["defects"]}
 
 
+@pytest.mark.parametrize("apart_ns", [0, 500])
+def test_kernels_are_serialised_by_counters_of_their_own_pass_alone(tmp_path: Path, apart_ns: int) -> None:
+    starts = (1000, 2000)
+    kernels = [f"KERNEL_DISPATCH,Agent 1,1,1,gemm,{at},{at},{at + 50}" for at in starts]
+    counts = [f"1,1,Agent 1,7,7,gemm,A,5,{at + apart_ns},{at + apart_ns + 50}" for at in starts]
+    table(tmp_path / "a_counter_collection.csv", COUNTS, *counts)
+    tables = read(table(tmp_path / "a_kernel_trace.csv", KERNELS, *kernels))
+    assert not isinstance(tables, str)
+    assert ("serialised-by-counters" in {row["defect"] for row in tables["defects"]}) == (apart_ns == 0)
+
+
 @pytest.mark.check
 def test_json_and_rpd_have_a_trace_for_each_process(tmp_path: Path) -> None:
     both = [tool(), tool(metadata={"pid": 8, "node": {"hostname": "host0"}})]

@@ -277,6 +277,18 @@ TABLES_OF_CSV: list[tuple[str, dict[str, str], str, tuple[str, ...], list[tuple[
         ("name", "device", "start_ns", "dur_ns"),
         [("a<b, c>", 3, 1000, 50)],
     ),
+    (
+        "a copy from memory of the host to memory of the host is of no GPU, which is no defect",
+        {
+            "kernel_trace": "\n".join([KERNELS, *rows_on("Agent 1")]),
+            "memory_copy_trace": "Kind,Direction,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,"
+            "End_Timestamp\nMEMORY_COPY,MEMORY_COPY_HOST_TO_HOST,Agent 0,Agent 0,9,2000,2050",
+            "agent_info": "Agent_Type,Node_Id\nCPU,0\nGPU,1",
+        },
+        "defects",
+        ("defect", "defect_count"),
+        [("clock-since-boot", 1)],
+    ),
     *(
         (
             f"a counter whose {column} is {text or 'missing'} costs its defect once",
@@ -416,6 +428,14 @@ CASES = [
         ("args",),
         [('{"queue": 1, "range": "my step"}',)],
     ),
+    Case(
+        "2",
+        "kernels that were traced while their counters were collected are serialised",
+        sdk({**counted_in("callback_records"), "buffer_records": tool()["buffer_records"]}),
+        "defects",
+        ("defect", "defect_count"),
+        [("clock-since-boot", 1), ("serialised-by-counters", 1)],
+    ),
     *(
         Case("2", f"counters of {place} alone show each dispatch once", sdk(counted_in(place)), table, columns, wanted)
         for place in ("callback_records", "buffer_records")
@@ -517,6 +537,22 @@ CASES = [
             [("kernel", None), *wanted],
         )
         for kind, wanted in RPD_WORK
+    ),
+    *(
+        Case(
+            "4",
+            f"a copy from device {source} to device 1 is {wanted}",
+            changed_rpd(
+                "INSERT INTO rocpd_string VALUES (20, 'CopyDeviceToDevice')",
+                "UPDATE rocpd_op SET opType_id = 20 WHERE id = 1",
+                "CREATE TABLE rocpd_copyapi (api_ptr_id, size, kind, dstDevice, srcDevice)",
+                f"INSERT INTO rocpd_copyapi VALUES (1, 64, 3, 1, {source})",
+            ),
+            "gpu_ops",
+            ("copy_kind", "size_bytes"),
+            [(wanted, 64), (None, None)],
+        )
+        for source, wanted in ((0, "PtoP"), (1, "DtoD"))
     ),
     *(
         Case(

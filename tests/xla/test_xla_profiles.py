@@ -248,6 +248,14 @@ def test_fields_are_defaults_ids_are_of_planes_and_what_is_odd_is_counted(tmp_pa
     }
 
 
+def test_values_whose_names_are_lost_are_counted(tmp_path: Path) -> None:
+    plane = PlaneMaker("/device:GPU:0").line(7, "Stream #7(Compute)", [(0, US, "k", {"correlation_id": 5})] * 2)
+    plane.stat_names.clear()
+    tables = read(space(plane), tmp_path)
+    assert [op["correlation"] for op in tables["gpu_ops"]] == [None, None]
+    assert ("unknown-name", 1) in [(row["defect"], row["defect_count"]) for row in tables["defects"]]
+
+
 def test_the_recorded_profile_of_an_h200_is_read_whole(tmp_path: Path) -> None:
     tables = read(RECORDED, tmp_path)
     (trace,) = tables["traces"]

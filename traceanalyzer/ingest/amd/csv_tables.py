@@ -77,6 +77,7 @@ class CsvRecording(ProcessRecording):
         self.metadata: Mapping[str, object] = {"rocprof.tables": [file.name for file in tables]}
         self._names, self._kinds = NameCodes(), NameCodes()
         self._devices_by_number = False
+        self._kernel_starts = [np.empty(0, np.int64)]
 
     def _of(self, kind: str) -> list[Path]:
         return [file for file, known in self._tables.items() if known == kind]
@@ -114,8 +115,8 @@ class CsvRecording(ProcessRecording):
     def _device_of(self, agents: Column) -> Column:
         """Return devices by the names of agents: numbered among all agents, or among GPUs."""
         coded = agents.dictionary_encode()
-        known = [self._device_named(text or "") for text in coded.dictionary.to_pylist()] or [NONE]
-        found = np.array(known, np.int64)[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        known = [*(self._device_named(text or "") for text in coded.dictionary.to_pylist()), NONE]
+        found = np.array(known, np.int64)[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
         self.defects.add("missing-agent", int((found == NONE).sum()) - agents.null_count)
         return ints(found)
 
@@ -192,6 +193,7 @@ class CsvRecording(ProcessRecording):
         for file in self._of("kernel"):
             for rows in self._batches(file):
                 batch, start, end = self._timed(rows, file)
+                self._kernel_starts.append(start)
                 columns = self._work_columns(batch, start, end, file) | {
                     "device": self._device_of(batch.column("agent_id")),
                     "queue": self._numbers(batch, "queue_id", file),
@@ -289,8 +291,12 @@ class CsvRecording(ProcessRecording):
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         allocated = [row for file in self._of("allocation") for row in self._allocations(file)]
         yield from allocation_rows(allocated, [row["device"] for row in allocated])
-        for file in self._of("counter"):
-            yield self._summed(file, self._counted(file))
+        counted = [self._summed(file, self._counted(file)) for file in self._of("counter")]
+        yield from counted
+        # Counters of another pass have times of their own.
+        kernels, at = np.concatenate(self._kernel_starts), [rows.column("start_ns").to_numpy() for _, rows in counted]
+        if len(kernels) and at and np.isin(kernels, np.concatenate(at)).all():
+            self.defects.add("serialised-by-counters", example=f"{len(kernels)} dispatches")
         for file in self._of("kernel"):
             if counters := counters_of_earlier(file):
                 self.defects.add("serialised-by-counters", example=file.name)

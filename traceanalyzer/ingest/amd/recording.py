@@ -258,7 +258,6 @@ class CounterRows:
 
     names: Mapping[int, str]
     batches: Iterator[pa.RecordBatch]
-    may_be_alone: bool  # no other trace of kernels is known
 
 
 _COUNTERS: dict[str, pa.DataType] = {

@@ -95,7 +95,7 @@ class RocpdRecording(ProcessRecording):
         if not self._tables.has_rows("pmc_event"):
             return None
         names = {row["id"]: row["symbol"] or row["name"] or "" for row in self._tables.rows("pmc")}
-        return CounterRows(names, self._counter_batches(), may_be_alone=True)
+        return CounterRows(names, self._counter_batches())
 
     def _counter_batches(self) -> Iterator[pa.RecordBatch]:
         tracks = self._tables.rows("track")

@@ -49,7 +49,7 @@ TABLES = (
         "api_ptr_id! groups_x|gridX groups_y|gridY groups_z|gridZ block_x|workgroupX block_y|workgroupY "
         "block_z|workgroupZ lds|groupSegmentSize scratch|privateSegmentSize",
     ),
-    table_of("moved", "rocpd_copyapi", "api_ptr_id! size kind"),
+    table_of("moved", "rocpd_copyapi", "api_ptr_id! size kind dstDevice srcDevice"),
     table_of("monitor", "rocpd_monitor", "start! deviceType:text deviceId monitorType:text value:text"),
 )
 _OF_EVENTS = ("api", "op", "monitor")
@@ -240,7 +240,7 @@ class RpdRecording(ProcessRecording):
         own, others = Lookup(self._own_calls), Lookup(self._other_calls)
         launches = self._launches()
         launch_at = Lookup(launches[0])
-        moved = self._columns("moved", "api_ptr_id", "size", "kind")
+        moved = self._columns("moved", *(column.name for column in TABLES[7].columns))
         moved_at = Lookup(moved[0])
         for rows in self._batches("op"):
             api = _at(links[1], link_at.find(rows.column("id")))
@@ -290,6 +290,7 @@ class RpdRecording(ProcessRecording):
         moved_at = np.where(is_copy, moved[0].find(api), NONE)
         requested = [_DIRECTIONS[kind] if 0 <= kind < 4 else None for kind in _at(moved[1][2], moved_at).tolist()]
         said = [_COPIES.get(kind, kind) for kind in kinds]
+        target, source = (_at(moved[1][end], moved_at) for end in (3, 4))
         copies = [way if kind == "Memcpy" else kind for way, kind in zip(requested, said, strict=True)]
         # Nodes of a graph have no launch of their own.
         at = np.where(is_copy | is_fill | (types.to_numpy(zero_copy_only=False) == "Task"), NONE, launches[0].find(api))
@@ -308,7 +309,7 @@ class RpdRecording(ProcessRecording):
             "end_ns": batch.column("end"),
             "correlation": ints(api),
             "size_bytes": ints(_at(moved[1][1], moved_at)),
-            "copy_kind": copy_kinds(pa.array(copies, pa.string())),
+            "copy_kind": copy_kinds(pa.array(copies, pa.string()), pa.array(target != source)),
             "shared_memory_bytes": lds,
             "scratch_bytes": scratch,
         }

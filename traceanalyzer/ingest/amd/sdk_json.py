@@ -370,7 +370,7 @@ class SdkRecording(ProcessRecording):
             counter_batch(rows.column("event"), rows.column("counter"), rows.column("value"))
             for rows in self._counts.batches()
         )
-        return CounterRows(names, batches, may_be_alone=self._spools["dispatches"] is self._spools["counted"])
+        return CounterRows(names, batches)
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         names, kinds = self.names(), pa.array(self._kinds.list(), pa.string())

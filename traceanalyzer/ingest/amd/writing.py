@@ -201,7 +201,7 @@ class WorkWriter:
         self._connection.register("incoming_counts", Stream(COUNTERS, counters.batches))
         self._connection.execute("CREATE TABLE counted AS FROM incoming_counts")
         self._connection.unregister("incoming_counts")
-        if counters.may_be_alone and (alone := self._connection.execute(_COUNTED_ALONE).fetchall()):
+        if alone := self._connection.execute(_COUNTED_ALONE).fetchall():
             self._recording.defects.add("serialised-by-counters", example=f"{alone[0][0]} dispatches")
         pid = self._recording.identity.pid
         parameters = {"first_id": self._recording.row_count, "pid": None if pid is None else str(pid)}

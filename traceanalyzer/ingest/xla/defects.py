@@ -35,7 +35,11 @@ KINDS = {
         "where no stop is written; it was left out",
     ),
     "aggregated-events": ("note", "events without a time stand for several occurrences; no time is counted for them"),
-    "unknown-name": ("loss", "events refer to names that the file does not hold; they are called by their ids"),
+    "unknown-name": (
+        "loss",
+        "events or their values refer to names that the file does not hold; they are called by their ids, so what such "
+        "values say, as of launches or sizes, is not known",
+    ),
     "mixed-clock-base": (
         "note",
         "some lines count from the start of the profile and others from 1970; they may not lie on one clock",

@@ -145,6 +145,7 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
     rows = columns.of(_STATS, BLOCK)
     owner = columns.owner[rows]
     stats = decode_stats(space.decoder, owner, columns.value[rows], columns.value[rows] + columns.length[rows])
+    known_names = len(plane.stat_ids) + len(plane.event_ids)
     stats.key = plane.stat_places(stats.key)
     is_aggregate = np.zeros(count, np.bool_)
     is_aggregate[columns.owner[columns.of(_OCCURRENCES, VARINT)]] = True
@@ -156,10 +157,8 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
     defects.add("negative-duration", int((is_negative & ~is_aggregate).sum()), where)
     defects.add("bad-duration", int((is_long & ~is_aggregate).sum()), where)
     defects.add("bad-timestamp", int((is_late & ~is_aggregate & ~is_long).sum()), where)
-    known_names = len(plane.event_ids)
     places = plane.event_places(names)
-    if len(plane.event_ids) > known_names:
-        defects.add("unknown-name", len(plane.event_ids) - known_names, where)
+    defects.add("unknown-name", len(plane.stat_ids) + len(plane.event_ids) - known_names, where)
     kept = ~(is_aggregate | is_long | is_late | columns.damaged)
     event_id = starts
     if not kept.all():
