@@ -240,7 +240,7 @@ class RpdRecording(ProcessRecording):
         own, others = Lookup(self._own_calls), Lookup(self._other_calls)
         launches = self._launches()
         launch_at = Lookup(launches[0])
-        moved = self._columns("moved", *(column.name for column in TABLES[7].columns))
+        moved = self._columns("moved", "api_ptr_id", "size", "kind", "dstDevice", "srcDevice")
         moved_at = Lookup(moved[0])
         for rows in self._batches("op"):
             api = _at(links[1], link_at.find(rows.column("id")))
