@@ -1,9 +1,9 @@
--- Operations and least bytes of fused attention, from signatures as operator_costs reads them. Of P pairs of a query and a
--- key that the mask allows, over all batches and query heads, the forward pass takes 2 P (Dq + Dv) operations. The backward
--- pass makes five products instead of two, one of which the forward pass has already made (`once_flops` leaves it out). A
--- causal mask of PyTorch starts in the upper left corner, but that of its operators for flash attention ends in the lower right,
--- as those of the flash-attn package and of AITER do. Where the mask was not recorded, or has a window, `flops` is unknown and
--- `flops_unmasked` is not, and what it can be at least is in `flops_least`.
+-- Operations and least bytes of fused attention, from signatures as operator_costs reads them. Of P pairs of a query and
+-- a key that the mask allows, over all batches and query heads, the forward pass takes 2 P (Dq + Dv) operations. The
+-- backward pass makes five products instead of two, one of which the forward pass has already made (`once_flops` leaves
+-- it out). A causal mask of PyTorch starts in the upper left corner, but that of its operators for flash attention ends
+-- in the lower right, as those of the flash-attn package and of AITER do. Where the mask was not recorded, or has a
+-- window, `flops` is unknown and `flops_unmasked` is not, and what it can be at least is in `flops_least`.
 --
 -- Sequences of different lengths lie one after the other, and where each ends is data. The longest length is an argument:
 -- where as many sequences of that length have as many tokens, all have it. Else the operations are unknown, the bytes not.

@@ -225,6 +225,14 @@ def test_products_of_groups_of_packed_numbers_and_of_another_type_of_result() ->
             ["c10::Float4_e2m1fn_x2"] * 2 + [""] * 6,
             ["", "", "", "", "", "", "15", "False"],
         ),
+        # With lists of scales, a bias, and bfloat16 as result.
+        call(
+            "aten::_scaled_mm_v2",
+            [[4, 16], [16, 8], [[1]], [], [], [[1]], [], [], [8], [], [], []],
+            ["c10::Float8_e4m3fn"] * 2 + ["TensorList", "", "", "TensorList", "", "", "c10::BFloat16", "", "", ""],
+            [""] * 9 + ["15", "[]", "False"],
+        ),
+        call("aten::baddbmm_", [[2, 4, 6], [2, 4, 5], [2, 5, 6], [], []], concrete=["", "", "", "0.5", "1"]),
         # FP32 (6) as result.
         call("aten::mm", [[4, 16], [16, 8], []], ["c10::Half", "c10::Half", "Scalar"], ["", "", "6"]),
     )
@@ -233,6 +241,8 @@ def test_products_of_groups_of_packed_numbers_and_of_another_type_of_result() ->
         (2 * 6 * 5 * 7, 2 * (30 + 42 + 2 * 35), None),
         (2 * 6 * 5 * 7, 2 * (30 + 70 + 42), None),
         (2 * 4 * 32 * 8, 64 + 128 + 2 * 32, None),
+        (2 * 4 * 16 * 8, 64 + 128 + 2 * (8 + 32), None),
+        (2 * 2 * 4 * 5 * 6, 4 * (40 + 60 + 2 * 48), None),
         (2 * 4 * 16 * 8, 2 * (64 + 128) + 4 * 32, None),
     ]
 

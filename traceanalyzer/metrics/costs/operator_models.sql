@@ -16,7 +16,8 @@ FROM (
     VALUES
     ('matrix', NULL, NULL, NULL, [
         'aten::mm', 'aten::addmm', 'aten::_addmm_activation', 'aten::_int_mm', 'aten::bmm', 'aten::baddbmm',
-        'aten::_scaled_mm', 'aten::_grouped_mm', 'aten::_scaled_grouped_mm', 'aten::mv', 'aten::addmv', 'aten::dot'
+        'aten::_scaled_mm', 'aten::_grouped_mm', 'aten::_scaled_grouped_mm', 'aten::mv', 'aten::addmv', 'aten::dot',
+        'aten::_scaled_mm_v2', 'aten::_scaled_grouped_mm_v2', 'aten::addmm_', 'aten::baddbmm_', 'aten::addmv_'
     ]),
     ('convolution', NULL, NULL, NULL, [
         'aten::convolution', 'aten::convolution_backward', 'aten::cudnn_convolution_backward',
