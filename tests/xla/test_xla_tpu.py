@@ -248,7 +248,7 @@ def test_a_tpu_that_idles_while_the_host_reads_a_batch_is_said_to_wait_for_it(tm
     )
     assert finding.saving_share == pytest.approx(0.482, abs=0.001)
     assert diagnosis.not_explained == ()  # the same gaps
-    assert diagnosis.traces[0].framework is None
+    assert diagnosis.traces[0].framework == "jax"  # its program is called jit_step
     assert diagnose(waiting_space("epoch"), tmp_path).findings == ()
 
 
