@@ -212,8 +212,7 @@ def pair_messages(calls: Sequence[Call]) -> list[list[Call]]:
 
 # All members leave these together; some members of a broadcast or a reduction leave early.
 _SYNCHRONISING = re.compile(r"allreduce|allgather|reducescatter|alltoall|barrier|crossdevicereduce")
-# Each member of these has sizes of its own: splits, or what only the root has.
-_UNEVEN = re.compile(r"^(alltoall|scatter|gather)")
+_UNEVEN = re.compile(r"(?i)all[_ ]?to[_ ]?all|scatter|gather")  # members send or get unlike amounts
 
 # Groups of a thousand ranks have long lists, and every kernel repeats its group's: each list is read once.
 _LISTS = """
@@ -287,8 +286,7 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
             key = (*key, f"recording {sessions[trace_id]}")
         sizes[key] = len(of_group) or size
         ranks[trace_id] = rank
-        written = _written(called)
-        signature = (written, dtype, *((None, None) if _UNEVEN.match(written) else (sent, got)))
+        signature = (_written(called), dtype, *((None, None) if _UNEVEN.match(called) else (sent, got)))
         if is_message(called):
             directions = peers.directions((trace_id, op_id), rank, called, around, of_group)
             # A send and its receive differ in name and sequence number.
