@@ -82,7 +82,8 @@ def test_dates_for_times_are_called_what_they_are(tmp_path: Path) -> None:
     dated = [{**event, "ts": f"2026-12-01T10:00:00.{event['ts'] % 1e6:06.0f}"} for event in document["traceEvents"]]
     found = diagnosis_of({**document, "traceEvents": dated}, tmp_path / "dated")
     (blocker,) = [item for item in found["findings"] if item["severity"] == "blocker"]
-    assert "which are numbers of microseconds" in blocker["fixes"][0]["text"]
+    (fix,) = blocker["fixes"]
+    assert "which are numbers of microseconds" in fix["text"]
 
 
 @pytest.mark.check
