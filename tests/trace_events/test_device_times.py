@@ -581,3 +581,13 @@ def test_a_long_operator_that_its_caller_waits_for_keeps_its_duration() -> None:
     found = tables([first | {"dur": 901e6}, *rows])
     assert "overlong-operator" not in found.defects
     assert operators(found)[5] == 900e6
+
+
+@pytest.mark.parametrize(("times", "is_damaged"), [(9, False), (11, True)])
+def test_an_operator_that_outlasts_its_caller_by_little_may_end_with_a_communication(
+    times: int, is_damaged: bool
+) -> None:
+    rows = of_a_model(900e6)
+    starts = [row["ts"] for row in rows if row["cat"] != "kernel"]
+    found = tables(of_a_model(times * (max(starts) - min(starts)) + 100))
+    assert ("overlong-operator" in found.defects) == is_damaged

@@ -31,6 +31,7 @@ _RUNTIME_CALL = re.compile("(?:cuda|cu|hip|musa|mu|cn|cnrt)[A-Z]")
 # Times are rounded. So few calls may be damaged before it is the thread of all of them that is not theirs.
 _ROUNDING_NS = 50_000
 _FEW, _FEW_SHARE = 3, 0.05
+# An operator that ends with a communication may outlast all that its thread starts, in a short recording.
 _TIMES_ITS_THREAD = 10
 # Each takes a look at all slices of its thread before it.
 _MOST_OUTLASTING = 1_000
@@ -216,7 +217,7 @@ def _outlasting(
 ) -> tuple[Int, Int]:
     """Return operators that last many times as long as all of their thread, and go on after what called them has ended.
 
-    Beside each, how long it may have run at most. Those that end with a communication go on, too, and not for so long.
+    Beside each, how long it may have run at most.
     """
     starts, durations = start_ns[order], dur_ns[order]
     bounds = np.flatnonzero(np.diff(thread_id[order], prepend=NONE, append=NONE))
