@@ -1,9 +1,10 @@
 -- One row per kernel of a matmul (GEMM) whose operator's input shapes were recorded: its sizes, and how fast it ran.
 --
 -- A batch of products of m x k with k x n matrices takes 2 * batch * m * n * k operations. Tensor cores and wide loads
--- need rows in memory in multiples of 16 bytes: those of the result (n) and of both operands. The strides say how long these
--- are (of a transposed operand, such as the gradient in that of a weight, its columns); without them they are k and n. Where an operator launches several of these
--- kernels, such as one that adds up what the others made of parts of k, each has done its share of the product by duration.
+-- need rows in memory in multiples of 16 bytes: those of the result (n) and of both operands. The strides say how long
+-- these are (of a transposed operand, such as the gradient in that of a weight, its columns); without them they are k and
+-- n. Where an operator launches several of these kernels, such as one that adds up what the others made of parts of k,
+-- each has done its share of the product by duration.
 --
 -- empty without: kernel_class WHERE class = 'gemm' AND operator IS NOT NULL
 -- columns: trace, rank, device, trace_id

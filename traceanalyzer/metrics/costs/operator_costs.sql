@@ -22,9 +22,9 @@
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
 --   element_type    VARCHAR  type of the first operand: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
---   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments (sparse tensors, which have
---                            no strides, among them), mask not recorded (or it has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none
---                            is missing
+--   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments (also of sparse tensors,
+--                            which have no strides), mask not recorded (or it has a window), lengths not recorded (of an
+--                            attention's sequences), host memory; NULL: none is missing
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
 --   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
