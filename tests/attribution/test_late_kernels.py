@@ -20,10 +20,12 @@ TRACE = "sample_traces/launch_bound/rank0.json.gz"
 
 
 def without_first_kernels(trace: dict[str, Any], share: float) -> dict[str, Any]:
-    """Leave out the work of the GPU that begins in the first share of its time."""
+    """Leave out the work of the GPU that begins in the first share of its time, and the arrows to it."""
     starts = [event["ts"] for event in trace["traceEvents"] if event.get("cat") in GPU]
     since = min(starts) + share * (max(starts) - min(starts))
-    kept = [event for event in trace["traceEvents"] if event.get("cat") not in GPU or event["ts"] >= since]
+    of_gpu = [event for event in trace["traceEvents"] if event.get("cat") in GPU or event.get("ph") == "f"]
+    lost = {id(event) for event in of_gpu if event["ts"] < since}
+    kept = [event for event in trace["traceEvents"] if id(event) not in lost]
     return trace | {"traceEvents": kept}
 
 
