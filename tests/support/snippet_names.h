@@ -38,6 +38,7 @@ OPERATOR(int, *)
 OPERATOR(int, %)
 using Input = Any;
 using Part = Any;
+using MPI_Request = Any;
 int i, n, m, k, iterations;
 const int ranks = 8;
 
