@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nsys_export import (
+    KERNEL,
+    RUNTIME,
     STRINGS,
     Rows,
     Tables,
@@ -200,3 +202,30 @@ def test_a_recording_of_samples_or_marks_alone_is_not_said_to_be_empty(
         diagnosis = run.diagnose()
     assert [trace.event_count for trace in diagnosis.traces] == [event_count]
     assert ("is empty" in judge(diagnosis).sentence) == (event_count == 0)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("hosts", "second_begins_ns", "ranks"),
+    [
+        (("node0", "node1"), 0, [None] * 4),
+        (("node0", "node0"), 0, [None] * 4),
+        (("node0", "node0"), 60 * 10**9, [0, 0, 1, 1]),
+    ],
+    ids=["two hosts of one job", "two jobs of one host at once", "one job again, later"],
+)
+def test_places_on_a_host_are_no_ranks_of_a_job_on_several(
+    hosts: tuple[str, str], second_begins_ns: int, ranks: list[int | None], tmp_path: Path
+) -> None:
+    for number, (host, begins_ns) in enumerate(zip(hosts, (0, second_begins_ns), strict=True)):
+        first, second = launched(pid=10 + number), launched(pid=20 + number)
+        tables: Tables = {
+            "StringIds": STRINGS,
+            KERNEL: [*first[KERNEL], *({**row, "deviceId": 1} for row in second[KERNEL])],
+            RUNTIME: [*first[RUNTIME], *second[RUNTIME]],
+            "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": 1_760_000_000_000_000_000 + begins_ns}],
+            "TARGET_INFO_SYSTEM_ENV": [{"name": "Hostname", "value": host}],
+        }
+        write_sqlite(tmp_path / f"node{number}.sqlite", tables)
+    with open_run(tmp_path, store=tmp_path / "store", jobs=1) as run:
+        assert [trace.rank for trace in run.traces] == ranks

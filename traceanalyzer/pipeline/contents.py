@@ -137,17 +137,34 @@ def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Pa
     by_name = ranks_from_names(
         [file.name for file in files], lambda at: _are_apart([[recorded[part] for part in files[i].parts] for i in at])
     )
+    local = _local_ranks(recorded)
     world_size = max((known.world_size for known in recorded.values() if known.world_size is not None), default=None)
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
         for part in file.parts:
-            rank, told_by = recorded[part].rank, "metadata"
-            if rank is None and name_rank is not None and (world_size is None or name_rank < world_size):
+            rank, told_by = recorded[part].rank, recorded[part].rank_source
+            if part in local:
+                rank = None
+            elif rank is None and name_rank is not None and (world_size is None or name_rank < world_size):
                 rank, told_by = name_rank, "name"
             name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     traces.sort(key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
     return _without_others(traces, recorded, _wholes(opened_store, traces, recorded))
+
+
+def _local_ranks(recorded: Mapping[Path, _Recorded]) -> set[Path]:
+    """Return the traces whose devices tell their rank, where processes of several hosts, or at once, have it, too."""
+    told = [(part, known) for part, known in recorded.items() if known.rank_source == "device"]
+    of_rank: dict[int | None, list[_Recorded]] = {}
+    for _, known in told:
+        of_rank.setdefault(known.rank, []).append(known)
+    for own in of_rank.values():
+        own.sort(key=lambda known: known.first_ns or 0)
+        hosts = {known.host for known in own}
+        if len(hosts) > 1 or any((b.first_ns or 0) < (a.last_ns or 0) for a, b in pairwise(own)):
+            return {part for part, _ in told}
+    return set()
 
 
 def _are_apart(files: Sequence[Sequence[_Recorded]]) -> bool:
@@ -304,6 +321,7 @@ class _Recorded(NamedTuple):
     """What the file of a trace's table `traces` says."""
 
     rank: int | None
+    rank_source: str | None
     world_size: int | None
     host: str | None
     first_ns: int | None
@@ -316,7 +334,7 @@ class _Recorded(NamedTuple):
 
 def _recorded(opened_store: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
     """Return what each trace was recorded with; read once, as Arrow takes longer to start than all else."""
-    question = "\n".join(["ranks, times, events and contents", *map(str, parts)])
+    question = "\n".join(["ranks, their sources, times, events and contents", *map(str, parts)])
     kept = opened_store.answers.get(question)
     if kept is None:
         kept = json.dumps([_read_recorded(part / "traces.parquet") for part in parts]).encode()

@@ -10,7 +10,7 @@ CREATE TABLE traces (
     vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia, google, ascend, moore_threads, cambricon; NULL: unknown
     host          VARCHAR,           -- machine the trace was recorded on
     rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name has it
-    rank_source   VARCHAR,           -- metadata, name, or NULL
+    rank_source   VARCHAR,           -- metadata, device, name, or NULL
     world_size    INTEGER,           -- ranks of the job as the metadata says
     backend       VARCHAR,           -- of torch.distributed: nccl, gloo …
     base_ns       BIGINT,            -- clock base added to every time, ns since the Unix epoch; NULL: times were absolute or the base is unknown

@@ -24,6 +24,8 @@ from traceanalyzer.text.visible import masked_arguments
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
 _MPI_THREAD = re.compile(r"^MPI Rank ([0-9]{1,9})$")
+# The place of a process among those of its export: of one host, and of one job.
+OF_DEVICE = "device of the process"
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -81,7 +83,7 @@ def find_rank(process: int, processes: Sequence[int], evidence: RankEvidence) ->
     firsts = [devices[0] for devices in owned.values() if len(devices) == 1]
     if len(set(firsts)) != len(processes):
         return None
-    return Rank(sorted(firsts).index(owned[process][0]), None, "device of the process")
+    return Rank(sorted(firsts).index(owned[process][0]), None, OF_DEVICE)
 
 
 def _number(environment: Mapping[str, str], names: Sequence[str]) -> int | None:

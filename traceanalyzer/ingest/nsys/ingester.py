@@ -16,6 +16,7 @@ from traceanalyzer.ingest.nesting import Once, in_order
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.facts import (
+    OF_DEVICE,
     ExportFacts,
     Rank,
     RankEvidence,
@@ -330,7 +331,7 @@ class Export:
             "vendor": "nvidia",
             "host": facts.host,
             "rank": rank.rank if rank else None,
-            "rank_source": "metadata" if rank else None,
+            "rank_source": rank and ("device" if rank.source == OF_DEVICE else "metadata"),
             "world_size": rank.world_size if rank else None,
             "backend": None,
             "base_ns": facts.base_ns,
