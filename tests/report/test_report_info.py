@@ -117,3 +117,22 @@ def test_what_is_left_out_of_a_large_run_is_said(
     monkeypatch.setattr(flops, "MOST_EVENTS", 0)
     assert main(["info", "sample_traces/slow_loader", "-q", "--store", str(tmp_path)]) == 0
     assert "MFU and HFU unknown: not computed for so large a run" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"), [("node0", "2 of 4"), (None, "2 of 8")], ids=["one machine", "machines without names"]
+)
+def test_gpus_that_each_process_of_a_machine_lists_count_once(host: str | None, counted: str) -> None:
+    """Each of two processes uses one of four GPUs, and its device numbers do not say which."""
+    traces = [{"trace": name, "host": host} for name in ("a", "b")]
+    device = {"name": "GPU", "gpu": None, "process_count": 1, "compute_major": 9, "compute_minor": 0}
+    size: dict[str, Any] = {"sm_count": 132, "memory_bytes": None}
+    devices = [
+        {**device, **size, "trace": name, "rank_id": rank, "device": number, "gpu_op_count": int(number == rank)}
+        for rank, name in enumerate(("a", "b"))
+        for number in range(4)
+    ]
+    (section,) = info.device_sections(Inventory(traces, devices, [], [], [], [], []), verbose=False)
+    stream = io.StringIO()
+    formats.render([section], "terminal", stream)
+    assert f"  {counted}  " in stream.getvalue()

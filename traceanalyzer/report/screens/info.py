@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from traceanalyzer.diagnosis import LeftOut
@@ -40,7 +40,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
     return [
         Section((Heading(run, tuple(Text(words, "dim") for words in totals)),)),
         _traces(shown, len(traces) - len(shown)),
-        *_devices(inventory, verbose=verbose),
+        *device_sections(inventory, verbose=verbose),
         *flops_sections(inventory.flops, verbose=verbose),
         *_links(shown, _unit(inventory)),
         *_captures(inventory.captures, verbose=verbose),
@@ -95,9 +95,10 @@ def _kind(trace: Row) -> str:
     return f"{recorder}, {trace['producer'] or 'producer unknown'}; framework: {trace['framework'] or 'unknown'}"
 
 
-def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
+def device_sections(inventory: Inventory, *, verbose: bool) -> list[Section]:
     """Return devices, those of the same kind on one line unless each is asked for."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    hosts = {trace["trace"]: trace["host"] for trace in inventory.traces}
     for device in inventory.devices:
         label = device["name"] or device["vendor"] or "unnamed"
         groups[(label, f"{device['trace']} {device['device']}" if verbose else "")].append(device)
@@ -106,16 +107,14 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        all_ids = _gpus_of(devices)
-        worked = _gpus_of([device for device in devices if device["gpu_op_count"]])
+        worked = len(_gpus_of([device for device in devices if device["gpu_op_count"]]))
+        there = max(worked, _gpus_there(devices, hosts))
         sharing = max(device["process_count"] for device in devices)
         shared = ", shared" if sharing > 1 else ""
         rows.append(
             (
                 label,
-                f"{first['trace']}, device {first['device']}"
-                if verbose
-                else f"{len(worked)} of {len(all_ids)}{shared}",
+                f"{first['trace']}, device {first['device']}" if verbose else f"{worked} of {there}{shared}",
                 "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
@@ -135,6 +134,13 @@ def _gpus_of(devices: Sequence[Row]) -> set[object]:
         # An export without the name of its host names a GPU for itself alone.
         of_ranks.setdefault(place, device["gpu"] or place)
     return set(of_ranks.values())
+
+
+def _gpus_there(devices: Sequence[Row], hosts: Mapping[str, str | None]) -> int:
+    """Return how many GPUs the recorded machines have: each process names all of its own, by numbers of its own."""
+    named = [device for device in devices if hosts[device["trace"]]]
+    nameless = [device for device in devices if not hosts[device["trace"]]]
+    return len({(hosts[device["trace"]], device["device"]) for device in named}) + len(_gpus_of(nameless))
 
 
 def _unit(inventory: Inventory) -> str:
