@@ -100,6 +100,14 @@ def test_correlation_ids_that_repeat_across_processes_stay_apart(tmp_path: Path)
     assert [found.rows("traces", trace)[0]["rank"] for trace in found.names] == [0, 1]
 
 
+def test_work_of_none_of_several_processes_is_counted_as_lost(tmp_path: Path) -> None:
+    first, second = launched(2, pid=10), launched(2, pid=20)
+    nobodys = [{**row, "deviceId": 1, "globalPid": None} for row in second[KERNEL]]
+    found = ingest(tmp_path, {"StringIds": STRINGS, KERNEL: [*first[KERNEL], second[KERNEL][0], *nobodys]})
+    assert [len(found.rows("gpu_ops", trace)) for trace in found.names] == [2, 1]
+    assert found.defects(found.names[0])["process-lost"] == 2
+
+
 def test_processes_on_one_device_have_no_rank(tmp_path: Path) -> None:
     first, second = launched(1, pid=10), launched(1, pid=20)
     found = ingest(tmp_path, {"StringIds": STRINGS, KERNEL: [*first[KERNEL], *second[KERNEL]]})

@@ -48,7 +48,11 @@ KINDS = {
         "repair",
         "the profiler wrote calls with backtraces twice (event class 67); the second rows were left out",
     ),
-    "open-range": ("repair", "a range was still open when the capture stopped; it was ended there"),
+    "open-range": (
+        "repair",
+        "a range has no end: it was still open when the capture stopped, or was pushed and never popped; it was ended "
+        "with the capture",
+    ),
     "graph-replay-seen-twice": (
         "repair",
         "a graph replay was recorded both as a whole and node by node; the nodes were kept",
@@ -64,6 +68,7 @@ KINDS = {
         "note",
         "GPU work does not say which process issued it; it was tied to the only process of the export",
     ),
+    "process-lost": ("loss", "GPU work does not say which of several processes issued it; it was left out"),
     "foreign-process": (
         "note",
         "host events of processes that drive no GPU; they are kept with the first trace of the file",

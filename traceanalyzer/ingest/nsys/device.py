@@ -132,6 +132,8 @@ class DeviceRows:
     def _linked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Add what is known from the launching calls."""
         rows = self._fill(rows)
+        if len(self._scopes) > 1:
+            self._stage.defects.add("process-lost", rows.column("globalPid").null_count)
         links = self._launches.find(rows.column("globalPid"), rows.column("correlationId"))
         return pa.RecordBatch.from_arrays([*rows.columns, *links], schema=pa.schema([*rows.schema, *_LINKS]))
 

@@ -165,6 +165,7 @@ _LEFT_OUT = frozenset(
             "far-timestamp",
             "misplaced-call",
             "missing-phase",
+            "process-lost",
         ),
         *("no-times", "not-an-event", "unknown-phase", "unmatched-end", "unreadable-event", "unreadable-record"),
         "zero-timestamp",
