@@ -30,6 +30,7 @@ from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.facts import count_diagnostics
+from traceanalyzer.ingest.unread_formats import SQLITE_HEAD, unread_database
 from traceanalyzer.text.visible import MASK
 
 
@@ -292,6 +293,14 @@ def test_only_databases_of_nsys_are_taken(tmp_path: Path) -> None:
     assert ingester.sniff(export.read_bytes()[:100], export)
     assert not ingester.sniff(other.read_bytes()[:100], other)
     assert not ingester.sniff(b'{"traceEvents": [', tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize("table", ["ENUM_NSYS_EVENT_TYPE", "META_DATA_EXPORT", "TARGET_INFO_GPU"])
+def test_an_export_that_was_interrupted_is_told_from_other_databases(table: str, tmp_path: Path) -> None:
+    begun = write_sqlite(tmp_path / "report.sqlite", {table: [{"id": 1}]})
+    what, hint = unread_database(begun, SQLITE_HEAD) or ("", "")
+    assert "an export of nsys without its tables" in what
+    assert hint.startswith("export the report again")
 
 
 def test_reports_beside_their_export_are_passed_over(tmp_path: Path) -> None:

@@ -86,6 +86,11 @@ _DEVICE_PROCESSES = (
 _DEVICE_CATEGORY = re.compile(r"(?i)^(gpu|cuda|hip|npu)?[ _.-]?kernels?$|^(gpu|npu)([ _.-].*)?$")
 _DATABASES = (
     UnreadFormat(
+        "an export of nsys without its tables of events and strings, as nsys leaves it where it is interrupted",
+        re.compile(r"^(ENUM_NSYS|META_DATA|TARGET_INFO)_"),
+        "export the report again, with all tables: nsys export --type sqlite --force-overwrite true REPORT",
+    ),
+    UnreadFormat(
         "a database of rocprofv3 or rocmProfileData that lacks the tables of kernels and calls",
         re.compile(r"^rocpd_"),
         "record it again: rocprofv3 --runtime-trace -- ./program",
