@@ -155,15 +155,15 @@ def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Pa
 
 def _local_ranks(recorded: Mapping[Path, _Recorded]) -> set[Path]:
     """Return the traces whose devices tell their rank, where processes of several hosts, or at once, have it, too."""
-    told = [(part, known) for part, known in recorded.items() if known.rank_source == "device"]
+    of_devices = [(part, known) for part, known in recorded.items() if known.rank_source == "device"]
     of_rank: dict[int | None, list[_Recorded]] = {}
-    for _, known in told:
+    for _, known in of_devices:
         of_rank.setdefault(known.rank, []).append(known)
     for own in of_rank.values():
         own.sort(key=lambda known: known.first_ns or 0)
         hosts = {known.host for known in own}
         if len(hosts) > 1 or any((b.first_ns or 0) < (a.last_ns or 0) for a, b in pairwise(own)):
-            return {part for part, _ in told}
+            return {part for part, _ in of_devices}
     return set()
 
 
