@@ -103,7 +103,7 @@ numbers AS (
         at_most(TRY_CAST(known."Out msg nelems" AS BIGINT), 274877906944) AS out_elements,
         at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         TRY_CAST(known.Seq AS BIGINT) AS comm_seq,
-        kind = 'kernel' AND regexp_matches(coalesce(name, ''), '[nr]ccl|(^|[^a-z])(mccl|cncl)|cross_device_reduce', 'i') AS is_comm
+        is_comm_work(kind, name) AS is_comm
     FROM texts
 ),
 typed AS (
@@ -140,30 +140,13 @@ SELECT
     correlation, external_id, graph_id,
     CASE WHEN graph_id IS NOT NULL THEN recorded_graph_node_id END AS graph_node_id,
     size_bytes,
-    CASE
-        WHEN kind <> 'memcpy' THEN NULL
-        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice|HOST_TO_DEVICE') THEN 'HtoD'
-        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost|DEVICE_TO_HOST') THEN 'DtoH'
-        WHEN contains(name, 'DEVICE_TO_DEVICE') THEN if(agent_number(known.src_agent) <> agent_number(known.dst_agent), 'PtoP', 'DtoD')
-        WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
-        WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
-        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost|HOST_TO_HOST') THEN 'HtoH'
-    END AS copy_kind,
-    CASE
-        WHEN kind = 'memcpy'
-        THEN coalesce(
-            memory_kind(regexp_extract(name, '\((\w+)(\(\w+\))? ?-> ?\w+', 1)),
-            nullif(regexp_extract(details, '\bkind_src:(\w+)', 1), '')
-        )
-    END AS src_kind,
-    CASE kind
-        WHEN 'memcpy'
-        THEN coalesce(
-            memory_kind(regexp_extract(name, '-> ?(\w+)(\(\w+\))?\)', 1)),
-            nullif(regexp_extract(details, '\bkind_dst:(\w+)', 1), '')
-        )
-        WHEN 'memset' THEN memory_kind(regexp_extract(name, '\((?:\w+ -> )?(\w+)\)', 1))
-    END AS dst_kind,
+    copy_direction(kind, name, agent_number(known.src_agent) <> agent_number(known.dst_agent)) AS copy_kind,
+    coalesce(
+        source_kind(kind, name), CASE WHEN kind = 'memcpy' THEN nullif(regexp_extract(details, '\bkind_src:(\w+)', 1), '') END
+    ) AS src_kind,
+    coalesce(
+        target_kind(kind, name), CASE WHEN kind = 'memcpy' THEN nullif(regexp_extract(details, '\bkind_dst:(\w+)', 1), '') END
+    ) AS dst_kind,
     grid[1] AS grid_x,
     grid[2] AS grid_y,
     grid[3] AS grid_z,

@@ -151,6 +151,32 @@ CREATE OR REPLACE MACRO memory_kind(word) AS
         WHEN 'SHARED' THEN 'managed'
         ELSE lower(word)
     END;
+-- What the names of GPU work say: whether it communicates, and the direction and the ends of a copy.
+-- DuckDB looks for plain words once a distinct name, and for patterns in every row.
+CREATE OR REPLACE MACRO is_comm_work(kind, name) AS
+    CASE
+        WHEN kind = 'kernel'
+            AND (contains(lower(name), 'ccl') OR contains(lower(name), 'cncl') OR contains(lower(name), 'cross_device_reduce'))
+        THEN regexp_matches(name, '[nr]ccl|(^|[^a-z])(mccl|cncl)|cross_device_reduce', 'i')
+        ELSE FALSE
+    END;
+CREATE OR REPLACE MACRO copy_direction(kind, name, between_devices) AS
+    CASE
+        WHEN kind <> 'memcpy' THEN NULL
+        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice|HOST_TO_DEVICE') THEN 'HtoD'
+        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost|DEVICE_TO_HOST') THEN 'DtoH'
+        WHEN contains(name, 'DEVICE_TO_DEVICE') THEN if(between_devices, 'PtoP', 'DtoD')
+        WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
+        WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
+        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost|HOST_TO_HOST') THEN 'HtoH'
+    END;
+CREATE OR REPLACE MACRO source_kind(kind, name) AS
+    CASE WHEN kind = 'memcpy' THEN memory_kind(regexp_extract(name, '\((\w+)(\(\w+\))? ?-> ?\w+', 1)) END;
+CREATE OR REPLACE MACRO target_kind(kind, name) AS
+    CASE kind
+        WHEN 'memcpy' THEN memory_kind(regexp_extract(name, '-> ?(\w+)(\(\w+\))?\)', 1))
+        WHEN 'memset' THEN memory_kind(regexp_extract(name, '\((?:\w+ -> )?(\w+)\)', 1))
+    END;
 -- Names as Kineto has them, of kinds that PyTorch's later recorder writes by themselves: arrays lie on the device, and
 -- numbers are CUPTI's.
 CREATE OR REPLACE MACRO is_memory_word(kind) AS regexp_full_match(kind, '[a-z_]{1,32}|\d{1,2}');
