@@ -18,7 +18,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, native
 from traceanalyzer.ingest.sink import define_calls
 from traceanalyzer.ingest.trace_events import TraceEventIngester, host_order
-from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser, sql
+from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser, sql, type_gpu_work, typed_part
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +64,10 @@ class BothReaders:
         """Return whether the native reader reads a chunk, and does not leave it to DuckDB."""
         return self._scanner.scan(events, look_for_stacks=True) is not None
 
+    def is_typed(self, events: bytes) -> bool:
+        """Return whether the native reader reads a chunk, and types its GPU work, too."""
+        return self.is_accepted(events) and "gpu_typed" in self._scanner.tables(0)
+
     def read(self, events: bytes, *, natively: bool) -> tuple[ChunkFacts, Parts] | None:
         """Return the facts and the parts of a chunk; None where DuckDB finds it damaged."""
         scanner = self._scanner if natively else None
@@ -78,6 +82,9 @@ class BothReaders:
         out = Path(tempfile.mkdtemp(dir=self._folder))
         parser.write(chunk, facts, 0, out, out / "args.parquet")
         assert not losses.rows() or not natively
+        work = out / "gpu_events-000000000000.parquet"
+        type_gpu_work(self._database, [str(work)], out / "gpu-typed.parquet")
+        typed_part(work).unlink(missing_ok=True)
         parts = {path.name.split("-")[0]: self._rows(path) for path in sorted(out.glob("*.parquet"))}
         parts["defects"] = ([], [tuple(row.values()) for row in losses.rows()])
         return facts, parts
@@ -201,6 +208,16 @@ _HARD = (
     ),
     *(b'"python_function"', b'"cuda_runtime"', b'"overhead"', b'"cuda_sync"', b'"kernel_dispatch"', b'"nothing"'),
     *(b'"args"', b'"id"', b'"bind_id"', b'"id2"', b'"flow_in"', b'"correlation"', b'"External id"', b'"Input Dims"'),
+    *(
+        b'"grid"',
+        b'"bytes"',
+        b'"[1,2,3]"',
+        b"[1,2,3]",
+        b"[1,2.5,3]",
+        b"[17592186044416,1,1]",
+        b'"graph id"',
+        b'"dtype"',
+    ),
     *(b'"stream"', b'"device"', b'"Call stack"', b'"Python id"', b'"step_num"', b'"12"', b'"x"', b'""', b'"$a.py:1 f"'),
 )
 # Where a value, a key or a text begins or ends.

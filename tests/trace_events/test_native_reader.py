@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_readers import BothReaders, assert_alike, assert_same_tables, library, mutated, need_library
+from both_readers import (
+    BothReaders,
+    assert_alike,
+    assert_same_tables,
+    library,
+    mutated,
+    need_library,
+    tables_by,
+)
 from fuzz.mutating import small_json
 from trace_event_tables import events, read, slice_text
 
@@ -21,6 +30,7 @@ from hatch_build import build_library
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import native
+from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES
 
 KERNEL = slice_text(
@@ -222,6 +232,172 @@ def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch
     changed.write_bytes(native.SOURCES[-1].read_bytes() + b"\n")
     monkeypatch.setattr(native, "SOURCES", [*native.SOURCES[:-1], changed])
     assert native._library.__wrapped__() is None
+
+
+_WORK = (
+    '"External id": 1180591, "queued": 0, "device": 3, "context": 1, "stream": 7, "correlation": 1180,'
+    ' "registers per thread": 56, "shared memory": 16384, "blocks per SM": 0.30000000000000004,'
+    ' "warps per SM": 4.8484850000, "grid": [640, 1, 2], "block": [128,1,1], "est. achieved occupancy %": 7'
+)
+_COLLECTIVE = (
+    '"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 274877906944, "Group size": 1048576,'
+    ' "dtype": "BFloat16", "Process Group Name": "", "Process Group Description": "données",'
+    ' "Process Group Ranks": "[0, 1, 2]", "Seq": -4'
+)
+# Arguments of GPU work that the scanner types by itself.
+TYPED = {
+    "kernels": _WORK,
+    "collectives": f"{_WORK}, {_COLLECTIVE}",
+    "copies": '"device": 0, "stream": 4294967295, "bytes": 17592186044416, "memory bandwidth (GB/s)": 0.5',
+    "numbers in quotes": '"device": "12", "stream": "-1", "context": "9223372036854775807",'
+    ' "Seq": "-9223372036854775807"',
+    "numbers that stand for none": '"device": 0, "stream": 0, "correlation": 0, "External id": 18446744073709551615,'
+    ' "graph id": 4294967295, "graph node id": 5',
+    "graphs": '"device": 0, "stream": 0, "graph id": 9, "graph node id": 18446744073709551615, "correlation": -1',
+    "nothing": '"device": 0, "stream": 0, "grid": null, "bytes": null, "blocks per SM": null, "dtype": null',
+    "keys by escapes": r'"\u0064evice": 5, "stre\u0061m": 6',
+    "keys in other letters": '"device": 0, "stream": 0, "Grid": "x", "BYTES": [], "Device": "y", "external ID": {}',
+    "keys of nested values": '"device": 0, "stream": 0, "x": {"grid": "y", "device": 7, "copy kind": "HtoD"}',
+    "words that queries look for": '"device": 0, "stream": 0, "x": "\\"grid\\" \\"block", "gridx": 1',
+    "limits of a launch": '"device": 2147483647, "stream": 0, "grid": [17592186044416, 1, 1], "block": [0, 0, 0]',
+}
+# Those that it leaves to DuckDB, together with all others of the trace.
+UNTYPED = {
+    "no device": '"stream": 7',
+    "no stream": '"device": 0',
+    "a device that is null": '"device": null, "stream": 7',
+    "keys that come twice": '"device": 0, "stream": 0, "bytes": 5, "bytes": 6',
+    "keys of other recorders": '"device": 0, "stream": 0, "original_stream": 9',
+    "numbers that are texts": '"device": 0, "stream": "default"',
+    "numbers with a fraction": '"device": 0, "stream": 0, "bytes": 5.5',
+    "numbers of 64 bits without a sign": '"device": 0, "stream": 18446744073709551615',
+    "ids of 64 bits without a sign": '"device": 0, "stream": 0, "correlation": 18446744073709551614',
+    "numbers of 32 bits": '"device": 2147483648, "stream": 0',
+    "copies of more than any device has": '"device": 0, "stream": 0, "bytes": 17592186044417',
+    "shares in quotes": '"device": 0, "stream": 0, "blocks per SM": "0.5"',
+    "two sides": '"device": 0, "stream": 0, "grid": [1, 2]',
+    "four sides": '"device": 0, "stream": 0, "grid": [1, 2, 3, 4]',
+    "negative sides": '"device": 0, "stream": 0, "block": [1, -2, 3]',
+    "sides that are no numbers": '"device": 0, "stream": 0, "grid": [1, null, "3"]',
+    "sides with a fraction": '"device": 0, "stream": 0, "grid": [1.5, 1, 1]',
+    "sides in quotes": '"device": 0, "stream": 0, "grid": "[1, 2, 3]"',
+    "more than any device launches": '"device": 0, "stream": 0, "grid": [17592186044416, 2, 1]',
+    "names with escapes": r'"device": 0, "stream": 0, "dtype": "a\"b"',
+    "names that are lists": '"device": 0, "stream": 0, "Process Group Ranks": [0, 1]',
+    "true and false": '"device": true, "stream": false',
+}
+
+
+def _works(args: str) -> bytes:
+    """Return GPU work of each kind with these arguments."""
+    named = (
+        ("kernel", "ncclKernel"),
+        ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+        ("gpu_memset", "Memset (Device)"),
+    )
+    return ",".join(slice_text(name, cat=f'"{kind}"', args=f"{{{args}}}") for kind, name in named).encode()
+
+
+@pytest.mark.parametrize("args", TYPED.values(), ids=TYPED)
+def test_usual_work_is_typed_as_duckdb_types_it(readers: BothReaders, args: str) -> None:
+    assert readers.is_typed(_works(args))
+    assert assert_alike(readers, _works(args))
+
+
+def test_work_with_unusual_arguments_is_typed_by_duckdb(readers: BothReaders) -> None:
+    typed = [name for name, args in UNTYPED.items() if readers.is_typed(_works(_WORK) + b"," + _works(args))]
+    assert typed == []
+    assert readers.is_typed(_works(_WORK))
+    assert assert_alike(readers, b",".join(map(_works, [_WORK, *UNTYPED.values()])))
+
+
+# Values at which readers of numbers, texts and lists part ways.
+_NUMBERS = (
+    "0",
+    "-1",
+    "7",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+)
+_ODD = (
+    "18446744073709551615",
+    "1.0",
+    "0.1",
+    "1e3",
+    "5e-05",
+    "123456789012345678",
+    "0.30000000000000004",
+    "null",
+    "true",
+)
+_TEXTS = ('""', '"12"', '"-0"', '"007"', '" 7"', '"1.5"', '"x"', '"é"', r'"\u0031"', r'"a\/b"', '"[1,2,3]"', '"null"')
+_LISTS = (
+    "[]",
+    "[1,2,3]",
+    "[ 0, 0, 0 ]",
+    "[1,2,3.0]",
+    "[1,2,null]",
+    '["1","2","3"]',
+    "[[1],2,3]",
+    "{}",
+    '{"grid":[1,2,3]}',
+)
+
+
+def test_arguments_of_any_kind_are_typed_as_duckdb_types_them(readers: BothReaders) -> None:
+    chosen = random.Random(3)
+    keys = [
+        *dict.fromkeys(re.findall(r'"([^"]+)": \[?"(?:VARCHAR|BIGINT)"', sql("gpu"))),
+        "queued",
+        "external id",
+        "Grid",
+    ]
+    works = []
+    for _ in range(4000):
+        values = {"device": chosen.choice(("0", '"3"')), "stream": chosen.choice(_NUMBERS[:5])}
+        for key in chosen.choices(keys, k=chosen.randrange(4)):
+            values[key] = chosen.choice((*_NUMBERS, *_ODD, *_TEXTS, *_LISTS))
+        works.append(_works(", ".join(f'"{key}": {value}' for key, value in values.items())))
+    typed = [work for work in works if readers.is_typed(work)]
+    assert len(typed) > 500
+    assert assert_alike(readers, b",".join(typed))
+
+
+def test_the_scanner_knows_every_argument_that_duckdb_types(root: Path) -> None:
+    source = (root / "traceanalyzer" / "ingest" / "native" / "scanner.c").read_text(encoding="utf-8")
+    listed = set(re.findall(r'"([^"]+)"', source.split("ARGUMENT_NAMES[] = {")[1].split("};")[0]))
+    assert set(re.findall(r'"([^"]+)": \[?"(?:VARCHAR|BIGINT)"', sql("gpu"))) <= listed
+
+
+def test_names_say_alike_what_work_communicates_and_copies(readers: BothReaders) -> None:
+    names = (
+        "NCCLDevKernel", "x_RcclY", "mccl", "amccl", "9CNCL", "void Cross_Device_Reduce_1", "cncx", "Memcpy",
+        "Memcpy DtoH (Device -> Pageable)", "Memcpy PtoP (Device -> Device)", "CopyD2D", "DEVICE_TO_DEVICE",
+        "Memcpy HtoH (HOST -> SHARED)", "MEMORY_COPY_HOST_TO_DEVICE", "Memset (MEMORY)", "Memset (Managed)",
+    )  # fmt: skip
+    works = (
+        slice_text(name, cat=f'"{kind}"', args=f"{{{_WORK}}}")
+        for name in names
+        for kind in ("kernel", "gpu_memcpy", "gpu_memset")
+    )
+    nameless = slice_text("a", cat='"kernel"', args=f"{{{_WORK}}}").replace('"name": "a", ', "")
+    events = ",".join((nameless, *works)).encode()
+    assert readers.is_typed(events)
+    assert assert_alike(readers, events)
+
+
+def test_work_with_its_rank_before_its_names_has_the_same_tables(tmp_path: Path) -> None:
+    listed = [
+        slice_text(f"[R3] {name}", cat=f'"{kind}"', args=f"{{{_WORK}}}")
+        for name, kind in (("aten::mm", "cpu_op"), ("cudaLaunchKernel", "cuda_runtime"), ("ncclKernel", "kernel"))
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(f'{{"traceEvents": [{",".join(listed)}]}}', encoding="utf-8")
+    assert not any("] nccl" in rows for rows in tables_by("native", path, tmp_path, CHUNK_BYTES).values())
+    assert_same_tables(path, tmp_path / "both", CHUNK_BYTES)
 
 
 SMALL = ("healthy/rank0.json.gz", "torch_cpu_slow_loader/trace.json.gz")

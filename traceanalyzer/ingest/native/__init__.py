@@ -1,8 +1,9 @@
 """A chunk of the event list read by a library in C, where it was built and the chunk holds nothing unusual.
 
 The library (`scanner.c`) fills the columns of `host.sql`, `gpu_events.sql`, `other.sql` and `args.sql`, equal to what
-DuckDB makes of the chunk, or refuses it; then DuckDB reads it. It also nests slices (`nesting.h`), reads pages of
-SQLite files (`pages.h`) and takes PyTorch's ranges apart (`ranges.h`): without it, ingesters do each of these.
+DuckDB makes of the chunk, or refuses it; then DuckDB reads it. Usual arguments of GPU work it types as `gpu.sql` does.
+It also nests slices (`nesting.h`), reads pages of SQLite files (`pages.h`) and takes PyTorch's ranges apart
+(`ranges.h`): without it, ingesters do each of these.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PHASES = tuple("XMBEiIRnbeSFstfC")
 _OF_SDK = ("kernel_dispatch", "memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api")
 _OF_OMNITRACE = ("device_hip", "rocm_hip", "rocm_hsa", "rocm_roctx")
 _REFUSED = (*_OF_SDK, *(f"rocm_{name}" for name in _OF_SDK), *_OF_OMNITRACE)
-_NUMBER, _SMALL, _TRUTH, _TEXT, _CLASS, _CATEGORY, _PHASE = range(7)
+_NUMBER, _SMALL, _TRUTH, _TEXT, _CLASS, _CATEGORY, _PHASE, _DOUBLE = range(8)
 _TIMES = tuple((name, _NUMBER) for name in ("start_ns", "start_double_ns", "dur_ns", "dur_double_ns"))
 _HOST_COLUMNS = (
     ("event_id", _NUMBER),
@@ -62,6 +63,17 @@ _HOST_COLUMNS = (
 )
 _NAMED = (("category", _CATEGORY), ("name", _TEXT), ("pid", _TEXT), ("tid", _TEXT), *_TIMES)
 _GPU_COLUMNS = (("event_id", _NUMBER), *_NAMED, ("args", _NUMBER))
+# What the arguments of GPU work say, behind those columns; `gpu_typed.sql` reads them.
+_NUMBERS_OF_WORK = (
+    *("device", "stream", "context", "correlation", "external_id", "graph_id", "graph_node_id", "size_bytes"),
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread", "shared_memory_bytes"),
+)
+_WORK_COLUMNS = (
+    *((name, _NUMBER) for name in _NUMBERS_OF_WORK),
+    *((name, _DOUBLE) for name in ("blocks_per_sm", "warps_per_sm", "occupancy_percent")),
+    *((name, _NUMBER) for name in ("group_size", "in_elements", "out_elements", "comm_seq")),
+    *((name, _TEXT) for name in ("collective", "group_name", "group_desc", "group_ranks", "comm_dtype")),
+)
 _OTHER_COLUMNS = (
     ("event_id", _NUMBER),
     ("class", _CLASS),
@@ -77,7 +89,7 @@ _OTHER_COLUMNS = (
     ("lost_flows", _SMALL),
     ("args", _NUMBER),
 )
-_TYPES = {_NUMBER: pa.int64(), _SMALL: pa.int8(), _TRUTH: pa.int8()}
+_TYPES: dict[int, pa.DataType] = {_NUMBER: pa.int64(), _SMALL: pa.int8(), _TRUTH: pa.int8(), _DOUBLE: pa.float64()}
 _REFUSED_CHUNK, _DOUBLES = 0, 1
 
 
@@ -115,6 +127,7 @@ def _library() -> ctypes.CDLL | None:
         ("scan", small, [pointer, pointer, number, small]),
         ("event_count", number, [pointer]),
         ("has_stacks", small, [pointer]),
+        ("has_unusual_work", small, [pointer]),
         ("row_count", number, [pointer, small]),
         ("data", pointer, of_column),
         ("valid", pointer, of_column),
@@ -238,18 +251,24 @@ class NativeScanner:
         )
 
     def tables(self, first_event_id: int) -> dict[str, pa.Table]:
-        """Return the rows of the chunk by part, as the SQL files of the parts list them; valid until the next scan."""
+        """Return the rows of the chunk by part, as the SQL files of the parts list them; valid until the next scan.
+
+        The typed part of GPU work is there where no arguments of it are unusual.
+        """
         offsets = self._library.scanner_args_offsets(self._scanner)
         count = self._row_count(_ARGS)
         texts = self._texts(count, offsets, self._library.scanner_args_bytes(self._scanner))
         ids, is_naming = self._column(_ARGS, 0, pa.int64(), count), self._column(_ARGS, 1, pa.int8(), count)
         args = pa.table({"event_id": _shifted(ids, first_event_id), "args": _as_json(texts)})
-        return {
+        parts = {
             "args": _without(np.flatnonzero(np.asarray(is_naming)), args),
             "host": self._part(_HOST, _HOST_COLUMNS, first_event_id, texts),
             "gpu_events": self._part(_GPU, _GPU_COLUMNS, first_event_id, texts),
             "other": self._part(_OTHER, _OTHER_COLUMNS, first_event_id, texts),
         }
+        if not self._library.scanner_has_unusual_work(self._scanner):
+            parts["gpu_typed"] = self._typed_work(parts["gpu_events"])
+        return parts
 
     def close(self) -> None:
         """Free the memory of the last chunk; tables made of it must be gone."""
@@ -272,6 +291,14 @@ class NativeScanner:
         if "id2" in part:
             part["id2"] = _as_json(part["id2"].dictionary_decode())
         return pa.table(part)
+
+    def _typed_work(self, events: pa.Table) -> pa.Table:
+        columns: dict[str, Any] = {
+            name: events.column(name) for name in ("event_id", "category", "name", "start_ns", "dur_ns")
+        }
+        for at, (name, kind) in enumerate(_WORK_COLUMNS, len(_GPU_COLUMNS)):
+            columns[name] = self._values(_GPU, at, kind, len(events))
+        return pa.table(columns)
 
     def _values(self, table: int, at: int, kind: int, count: int) -> Any:
         if kind in _TYPES:

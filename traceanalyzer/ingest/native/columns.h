@@ -42,7 +42,7 @@ struct column {
     struct texts *texts;
 };
 
-enum { MOST_COLUMNS = 22 };
+enum { MOST_COLUMNS = 38 };
 struct table {
     int64_t row_count, capacity;
     int column_count;
@@ -149,6 +149,12 @@ static void set_nothing(struct table *table, int at) {
 static void set_number_or_nothing(struct table *table, int at, bool known, int64_t number) {
     if (known) set_number(table, at, number);
     else set_nothing(table, at);
+}
+
+static void set_double_or_nothing(struct table *table, int at, bool known, double number) {
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    set_number_or_nothing(table, at, known, bits);
 }
 
 static uint64_t load_word(const byte *at) {

@@ -3,7 +3,8 @@
  * The SQL of this folder's parent is the reference: the columns are those of host.sql, gpu_events.sql, other.sql and
  * args.sql, equal to the last bit. A chunk is refused as a whole where this scanner would have to know more than it
  * does: text that is no strict JSON, texts of unusual length, numbers that need rounding, defects of any kind, and the
- * dialects of XLA and rocprof. What is refused here, DuckDB reads.
+ * dialects of XLA and rocprof. What is refused here, DuckDB reads. GPU work has the columns of gpu.sql, too, unless some
+ * of the chunk has arguments that are read otherwise than one value a column.
  *
  * Invariants:
  *   - Every read lies in [text, text + length). Parsers take the position and the end, and return the new position,
@@ -41,7 +42,12 @@ enum {
 };
 enum {
     GPU_POSITION, GPU_CATEGORY, GPU_NAME, GPU_PID, GPU_TID, GPU_START, GPU_START_DOUBLE, GPU_DUR, GPU_DUR_DOUBLE,
-    GPU_ARGS, GPU_COLUMNS
+    GPU_ARGS,
+    /* What gpu.sql makes of the arguments; of no use where a chunk has unusual work. */
+    GPU_DEVICE, GPU_STREAM, GPU_CONTEXT, GPU_CORRELATION, GPU_EXTERNAL_ID, GPU_GRAPH, GPU_GRAPH_NODE, GPU_SIZE,
+    GPU_GRID, GPU_BLOCK = GPU_GRID + 3, GPU_REGISTERS = GPU_BLOCK + 3, GPU_SHARED_MEMORY, GPU_BLOCKS_PER_SM,
+    GPU_WARPS_PER_SM, GPU_OCCUPANCY, GPU_GROUP_SIZE, GPU_IN_ELEMENTS, GPU_OUT_ELEMENTS, GPU_COMM_SEQ, GPU_COLLECTIVE,
+    GPU_GROUP_NAME, GPU_GROUP_DESC, GPU_GROUP_RANKS, GPU_COMM_DTYPE, GPU_COLUMNS
 };
 enum {
     OTHER_POSITION, OTHER_CLASS, OTHER_PHASE, OTHER_RAW_CATEGORY, OTHER_CATEGORY, OTHER_NAME, OTHER_PID, OTHER_TID,
@@ -51,7 +57,7 @@ enum {
 enum { TABLE_ARGS, TABLE_HOST, TABLE_GPU, TABLE_OTHER, TABLE_COUNT };
 
 /* One letter a column: l and b are numbers of 64 and 8 bits, c a code of a list that the caller knows, t a text. */
-static const char *const LAYOUTS[TABLE_COUNT] = {"lb", "lttcttlllllllltllb", "lctttlllll", "lcctctttlllltt" "ttbbbl"};
+static const char *const LAYOUTS[TABLE_COUNT] = {"lb", "lttcttlllllllltllb", "lctttlllll" "lllllllllllllllllllllllttttt", "lcctctttlllltt" "ttbbbl"};
 
 /* -- One event ---------------------------------------------------------------------------------------------------- */
 
@@ -75,11 +81,25 @@ static const char *const FIELD_NAMES[FIELDS] = {"ph", "cat", "name", "pid", "tid
 /* Arguments that columns are made of. */
 enum argument {
     CORRELATION, CORRELATION_ID, CORR_ID, EXTERNAL_ID, EXTERNAL_ID_2021, SEQUENCE, FORWARD_THREAD, INPUT_DIMS,
-    INPUT_DIMS_2021, FRAME_ID, CALLER_ID, ARGUMENTS
+    INPUT_DIMS_2021, FRAME_ID, CALLER_ID, DEVICE, STREAM, CONTEXT, GRAPH, GRAPH_NODE, BYTES, GRID, BLOCK_SIDES, REGISTERS,
+    SHARED_MEMORY, BLOCKS_PER_SM, WARPS_PER_SM, OCCUPANCY, GROUP_SIZE, IN_ELEMENTS, OUT_ELEMENTS, COMM_SEQ, COLLECTIVE,
+    GROUP_NAME, GROUP_DESC, GROUP_RANKS, COMM_DTYPE,
+    UNUSUAL, /* any other that gpu.sql reads, or one of the GPU's that comes twice */
+    ARGUMENTS
 };
-static const char *const ARGUMENT_NAMES[ARGUMENTS] = {
+enum { LONGEST_ARGUMENT = 25, SHORTEST_ARGUMENT = 3 };
+static const char *const ARGUMENT_NAMES[] = {
     "correlation", "correlation_id", "corr_id", "External id", "external id", "Sequence number",
-    "Fwd thread id", "Input Dims", "Input dims", "Python id", "Python parent id"};
+    "Fwd thread id", "Input Dims", "Input dims", "Python id", "Python parent id", "device", "stream", "context",
+    "graph id", "graph node id", "bytes", "grid", "block", "registers per thread", "shared memory", "blocks per SM",
+    "warps per SM", "est. achieved occupancy %", "Group size", "In msg nelems", "Out msg nelems", "Seq",
+    "Collective name", "Process Group Name", "Process Group Description", "Process Group Ranks", "dtype",
+    /* the unusual ones */
+    "Process Group ID", "grid dim", "block dim", "hlo_op", "cuda_graph_id", "cuda_graph_node_id", "kernel_details",
+    "memcpy_details", "Memset_details", "sycl queue", "dev-id", "gpu-id", "stream-id", "queue-id", "Index", "stream_ID",
+    "original_stream", "agent", "src_agent", "dst_agent", "copy_bytes", "copy kind", "src kind", "dst kind",
+    "memory kind", "grid_size", "workgroup_size", "tasktopo", "tasktopo node"};
+enum { NAMED_ARGUMENTS = sizeof ARGUMENT_NAMES / sizeof *ARGUMENT_NAMES };
 
 struct time {
     int64_t ns;        /* by the digits */
@@ -92,6 +112,7 @@ struct event {
     struct time start, duration;
     int flow_in, flow_out; /* negative: unknown */
     struct slice args;
+    uint64_t arguments_seen; /* a bit an argument: the others have no value */
     struct slice arguments[ARGUMENTS];
     bool has_stack_key; /* or a key that an escape might hide it in */
 };
@@ -105,9 +126,10 @@ struct scanner {
     struct event event;
     int64_t event_count, spare_bytes;
     bool look_for_stacks, has_stacks;
+    bool has_unusual_work; /* whose arguments the reference has to type */
     /* What the times of the chunk are like, which decides between digits and doubles. */
     bool has_large_time, has_long_fraction, has_inexact_double, has_inner_time;
-    struct word fields[FIELDS], arguments[ARGUMENTS];
+    struct word fields[FIELDS], arguments[NAMED_ARGUMENTS];
     struct betweens between_fields, between_arguments;
     int category_count;
     struct {
@@ -157,11 +179,28 @@ static int note_key(struct scanner *scanner, const byte *start, int64_t size, bo
     struct event *event = &scanner->event;
     if (has_escape || is_time_key(start, size)) scanner->has_inner_time = true;
     if (has_escape || is_stack_key(start, size)) event->has_stack_key = true;
-    if (!of_arguments || size < 7 || size > 16) return ARGUMENTS;
+    if (!of_arguments || size < SHORTEST_ARGUMENT || size > LONGEST_ARGUMENT) return ARGUMENTS;
     int found = 0;
     uint64_t head = head_of(start, size);
-    while (found < ARGUMENTS && !is_word(start, size, head, &scanner->arguments[found])) found++;
-    return found;
+    while (found < NAMED_ARGUMENTS && !is_word(start, size, head, &scanner->arguments[found])) found++;
+    return found == NAMED_ARGUMENTS ? ARGUMENTS : found < UNUSUAL ? found : UNUSUAL;
+}
+
+/* Keeps the value of an argument; one that host slices may have, too, is written at most once. */
+static bool keep_argument(struct event *event, int argument, struct slice value) {
+    if (event->arguments_seen >> argument & 1) {
+        if (argument < DEVICE) return false;
+        argument = UNUSUAL;
+    }
+    event->arguments_seen |= (uint64_t)1 << argument;
+    event->arguments[argument] = value;
+    return true;
+}
+
+/* The text of an argument; of one that is missing or null, none. */
+static struct slice argument_of(const struct event *event, int argument) {
+    struct slice none = {NULL, -1}, text = event->arguments_seen >> argument & 1 ? event->arguments[argument] : none;
+    return equals(text.start, text.size, "null") ? none : text;
 }
 
 /* Copies any value without the blanks in it. Those of arguments that columns need are kept, as they are written out. */
@@ -213,9 +252,7 @@ ended:
         return at;
     }
     if (level == 1 && argument != ARGUMENTS) {
-        struct slice *kept = &scanner->event.arguments[argument];
-        if (kept->size >= 0) return NULL;
-        *kept = (struct slice){argument_start, to - argument_start};
+        if (!keep_argument(&scanner->event, argument, (struct slice){argument_start, to - argument_start})) return NULL;
         argument = ARGUMENTS;
     }
     if (level == 1) {
@@ -478,7 +515,7 @@ struct number {
 /* Reads an argument that is a whole number, or a text of one; anything else is refused. */
 static bool read_number(struct slice text, struct number *number) {
     *number = (struct number){false, false, 0, false};
-    if (text.size < 0 || equals(text.start, text.size, "null")) return true;
+    if (text.size < 0) return true;
     number->written = true;
     if (text.size >= 2 && text.start[0] == '"') text = (struct slice){text.start + 1, text.size - 2};
     const byte *at = text.start, *end = text.start + text.size;
@@ -508,28 +545,26 @@ static bool is_lost(struct number number) { return number.written && !number.kno
 /* Adds a complete event of a host thread. */
 static bool add_host(struct scanner *scanner, int category) {
     const struct event *event = &scanner->event;
-    const struct slice *arguments = event->arguments;
     struct table *table = &scanner->tables[TABLE_HOST];
     struct number correlation, external, sequence, forward, frame, caller;
     struct slice shapes = {NULL, -1}, none = {NULL, -1};
     bool has_known = category != PYTHON && category != OVERHEAD, is_frame = category == PYTHON;
     int lost = 0;
 
-    struct slice written = has_known ? arguments[CORRELATION] : none;
-    if (written.size < 0 || equals(written.start, written.size, "null"))
-        written = category == DRIVER ? arguments[CORRELATION_ID] : category == RUNTIME ? arguments[CORR_ID] : none;
+    struct slice written = has_known ? argument_of(event, CORRELATION) : none;
+    if (written.size < 0 && category == DRIVER) written = argument_of(event, CORRELATION_ID);
+    if (written.size < 0 && category == RUNTIME) written = argument_of(event, CORR_ID);
     if (!read_number(written, &correlation)) return false;
-    written = has_known ? arguments[EXTERNAL_ID] : none;
-    if (has_known && (written.size < 0 || equals(written.start, written.size, "null"))) written = arguments[EXTERNAL_ID_2021];
+    written = has_known ? argument_of(event, EXTERNAL_ID) : none;
+    if (has_known && written.size < 0) written = argument_of(event, EXTERNAL_ID_2021);
     if (!read_number(written, &external)) return false;
-    if (!read_number(has_known ? arguments[SEQUENCE] : none, &sequence)) return false;
-    if (!read_number(has_known ? arguments[FORWARD_THREAD] : none, &forward)) return false;
-    if (!read_number(is_frame ? arguments[FRAME_ID] : none, &frame)) return false;
-    if (!read_number(is_frame ? arguments[CALLER_ID] : none, &caller)) return false;
+    if (!read_number(has_known ? argument_of(event, SEQUENCE) : none, &sequence)) return false;
+    if (!read_number(has_known ? argument_of(event, FORWARD_THREAD) : none, &forward)) return false;
+    if (!read_number(is_frame ? argument_of(event, FRAME_ID) : none, &frame)) return false;
+    if (!read_number(is_frame ? argument_of(event, CALLER_ID) : none, &caller)) return false;
     if (category == CPU_OP) {
-        shapes = arguments[INPUT_DIMS];
-        if (shapes.size < 0 || equals(shapes.start, shapes.size, "null")) shapes = arguments[INPUT_DIMS_2021];
-        if (shapes.size >= 0 && equals(shapes.start, shapes.size, "null")) shapes = none;
+        shapes = argument_of(event, INPUT_DIMS);
+        if (shapes.size < 0) shapes = argument_of(event, INPUT_DIMS_2021);
         if (shapes.size >= 0 && shapes.start[0] != '[') return false;
     }
     lost = (is_lost(correlation) && !correlation.is_none) + (is_lost(external) && !external.is_none) + is_lost(sequence)
@@ -558,6 +593,79 @@ static void set_args(struct scanner *scanner, struct table *table, int at) {
     set_number_or_nothing(table, at, scanner->event.args.size >= 0, scanner->tables[TABLE_ARGS].row_count - 1);
 }
 
+/* Reads a number as a double; a text of one is refused, and one that ends elsewhere by the locale. */
+static bool read_double(struct slice text, double *value) {
+    char written[40], *stop;
+    if (text.size < 1 || text.size >= (int64_t)sizeof written) return false;
+    if (text.start[0] != '-' && !is_digit(text.start, text.start + 1)) return false;
+    memcpy(written, text.start, (size_t)text.size);
+    written[text.size] = '\0';
+    *value = strtod(written, &stop);
+    return *stop == '\0';
+}
+
+/* Reads a list of three sides that a device can launch. */
+static bool read_sides(struct slice text, int64_t sides[3]) {
+    const byte *at = text.start, *end = text.start + text.size;
+    const double most = 17592186044416;
+    for (int side = 0; side < 3; side++) {
+        if (at == end || *at++ != (side ? ',' : '[')) return false;
+        const byte *start = at;
+        for (sides[side] = 0; is_digit(at, end) && at - start < 14; at++) sides[side] = 10 * sides[side] + (*at - '0');
+        if (at == start || (double)sides[side] > most) return false;
+    }
+    return end - at == 1 && *at == ']' && (double)sides[0] * (double)sides[1] * (double)sides[2] <= most;
+}
+
+/* Types the arguments of GPU work as gpu.sql does; false where that takes more than reading one value a column. */
+static bool type_work(const struct event *event, struct table *table) {
+    static const struct { int argument, column; int64_t most; } WHOLES[] = {
+        {DEVICE, GPU_DEVICE, INT32_MAX}, {STREAM, GPU_STREAM, INT64_MAX}, {CONTEXT, GPU_CONTEXT, INT64_MAX},
+        {BYTES, GPU_SIZE, 17592186044416}, {REGISTERS, GPU_REGISTERS, INT32_MAX},
+        {SHARED_MEMORY, GPU_SHARED_MEMORY, INT32_MAX}, {GROUP_SIZE, GPU_GROUP_SIZE, 1048576},
+        {IN_ELEMENTS, GPU_IN_ELEMENTS, 274877906944}, {OUT_ELEMENTS, GPU_OUT_ELEMENTS, 274877906944},
+        {COMM_SEQ, GPU_COMM_SEQ, INT64_MAX},
+    };
+    static const int IDS[][2] = {{CORRELATION, GPU_CORRELATION}, {EXTERNAL_ID, GPU_EXTERNAL_ID}, {GRAPH, GPU_GRAPH}, {GRAPH_NODE, GPU_GRAPH_NODE}};
+    const uint64_t elsewhere = (uint64_t)1 << UNUSUAL | 1 << CORRELATION_ID | 1 << CORR_ID | 1 << EXTERNAL_ID_2021;
+    struct number number;
+    bool has_graph = false;
+    if (event->arguments_seen & elsewhere) return false;
+    if (argument_of(event, DEVICE).size < 0 || argument_of(event, STREAM).size < 0) return false;
+    for (size_t at = 0; at < sizeof WHOLES / sizeof *WHOLES; at++) {
+        if (!read_number(argument_of(event, WHOLES[at].argument), &number) || is_lost(number)) return false;
+        if (number.known && (number.value > WHOLES[at].most || number.value < -WHOLES[at].most)) return false;
+        set_number_or_nothing(table, WHOLES[at].column, number.known, number.value);
+    }
+    for (size_t at = 0; at < sizeof IDS / sizeof *IDS; at++) {
+        if (!read_number(argument_of(event, IDS[at][0]), &number) || (is_lost(number) && !number.is_none)) return false;
+        bool known = IDS[at][0] == EXTERNAL_ID ? number.known : IDS[at][0] == GRAPH_NODE ? number.known && has_graph : is_id(number);
+        set_number_or_nothing(table, IDS[at][1], known, number.value);
+        has_graph = known; /* that of the graph comes before its node */
+    }
+    for (int at = 0; at < 2; at++) {
+        int64_t sides[3] = {0};
+        struct slice text = argument_of(event, GRID + at);
+        if (text.size >= 0 && !read_sides(text, sides)) return false;
+        for (int side = 0; side < 3; side++) set_number_or_nothing(table, GPU_GRID + 3 * at + side, text.size >= 0, sides[side]);
+    }
+    for (int at = 0; at < 3; at++) {
+        double value = 0;
+        struct slice text = argument_of(event, BLOCKS_PER_SM + at);
+        if (text.size >= 0 && !read_double(text, &value)) return false;
+        set_double_or_nothing(table, GPU_BLOCKS_PER_SM + at, text.size >= 0, value);
+    }
+    for (int at = 0; at <= COMM_DTYPE - COLLECTIVE; at++) {
+        struct slice text = argument_of(event, COLLECTIVE + at);
+        if (text.size >= 0) {
+            if (text.start[0] != '"' || memchr(text.start, '\\', (size_t)text.size) != NULL) return false;
+            text = (struct slice){text.start + 1, text.size - 2};
+        }
+        if (!set_text(table, GPU_COLLECTIVE + at, text)) return false;
+    }
+    return true;
+}
+
 static bool add_gpu(struct scanner *scanner, int category) {
     const struct event *event = &scanner->event;
     struct table *table = &scanner->tables[TABLE_GPU];
@@ -569,6 +677,7 @@ static bool add_gpu(struct scanner *scanner, int category) {
     set_number(table, GPU_DUR, event->duration.ns);
     set_number(table, GPU_DUR_DOUBLE, event->duration.double_ns);
     set_args(scanner, table, GPU_ARGS);
+    if (!scanner->has_unusual_work && !type_work(event, table)) scanner->has_unusual_work = true;
     return set_text(table, GPU_NAME, event->texts[NAME]) && set_text(table, GPU_PID, event->texts[PID])
         && set_text(table, GPU_TID, event->texts[TID]);
 }
@@ -718,7 +827,7 @@ static const byte *read_event(struct scanner *scanner, const byte *at, const byt
     event->args.size = -1;
     event->has_stack_key = false;
     for (int field = 0; field < TEXT_FIELDS; field++) event->texts[field].size = -1;
-    for (int argument = 0; argument < ARGUMENTS; argument++) event->arguments[argument].size = -1;
+    event->arguments_seen = 0;
     if (end - at > MOST_EVENT_BYTES) end = at + MOST_EVENT_BYTES;
     if (at == end || *at != '{') return NULL;
     struct betweens *kept = &scanner->between_fields;
@@ -812,7 +921,7 @@ struct scanner *scanner_new(int category_count, const char *const *names, const 
     }
     scanner->category_count = category_count;
     for (int at = 0; at < FIELDS; at++) scanner->fields[at] = word_of(FIELD_NAMES[at]);
-    for (int at = 0; at < ARGUMENTS; at++) scanner->arguments[at] = word_of(ARGUMENT_NAMES[at]);
+    for (int at = 0; at < NAMED_ARGUMENTS; at++) scanner->arguments[at] = word_of(ARGUMENT_NAMES[at]);
     scanner->scratch = malloc(MOST_EVENT_BYTES + SPARE_BYTES + BETWEEN_BYTES);
     if (scanner->scratch == NULL) goto failed;
     for (int kind = 0; kind < TABLE_COUNT; kind++) {
@@ -843,7 +952,7 @@ int scanner_scan(struct scanner *scanner, const byte *text, int64_t length, int 
     scanner->spare_bytes = SPARE_BYTES;
     scanner->look_for_stacks = look_for_stacks;
     scanner->has_stacks = scanner->has_large_time = scanner->has_long_fraction = false;
-    scanner->has_inexact_double = scanner->has_inner_time = false;
+    scanner->has_inexact_double = scanner->has_inner_time = scanner->has_unusual_work = false;
     if (length > MOST_CHUNK_BYTES) return 0;
     int64_t needed = length + SPARE_BYTES + BETWEEN_BYTES;
     if (needed > scanner->texts_capacity) {
@@ -864,6 +973,8 @@ unsigned scanner_source(void) { return SCANNER_SOURCE; }
 int64_t scanner_event_count(const struct scanner *scanner) { return scanner->event_count; }
 
 int scanner_has_stacks(const struct scanner *scanner) { return scanner->has_stacks; }
+
+int scanner_has_unusual_work(const struct scanner *scanner) { return scanner->has_unusual_work; }
 
 int64_t scanner_row_count(const struct scanner *scanner, int table) { return scanner->tables[table].row_count; }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -65,9 +66,17 @@ def _own(rows: pa.Table) -> pa.Table:
 
 
 def type_gpu_work(database: duckdb.DuckDBPyConnection, gpu_events: Sequence[str], path: Path) -> None:
-    """Write the events that are GPU work as one typed part."""
-    rows = sql("gpu").rstrip().removesuffix(";")
-    database.execute(f"COPY ({rows}) TO $path ({PART_OPTIONS})", {"gpu_events": list(gpu_events), "path": str(path)})
+    """Write the events that are GPU work as one typed part: of typed ones, if the scanner has typed them all."""
+    typed = [str(typed_part(Path(file))) for file in gpu_events]
+    is_typed = all(map(os.path.exists, typed))
+    rows = sql("gpu_typed" if is_typed else "gpu").rstrip().removesuffix(";")
+    files = typed if is_typed else list(gpu_events)
+    database.execute(f"COPY ({rows}) TO $path ({PART_OPTIONS})", {"gpu_events": files, "path": str(path)})
+
+
+def typed_part(gpu_events: Path) -> Path:
+    """Return where the scanner writes, typed, what it writes to a part of GPU work."""
+    return gpu_events.with_name(gpu_events.name.replace("gpu_events-", "gpu_typed-"))
 
 
 class Chunk(Struct, frozen=True):
@@ -188,7 +197,7 @@ class ChunkParser:
                     pq.write_table(rows, args, **_ARGS_OPTIONS)
                 elif self._kept is not None:
                     self._kept.setdefault(part, []).append(_own(rows))
-                elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
+                elif not part.startswith("gpu") or not first_event_id or facts.has_gpu_work:
                     pq.write_table(rows, stage / f"{part}-{key}.parquet", **part_options(rows.schema))
             return
         for part in PARTS:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql
+from traceanalyzer.ingest.trace_events.chunks import PART_OPTIONS, PARTS, sql, typed_part
 from traceanalyzer.ingest.trace_events.devices import whole_number
 from traceanalyzer.ingest.trace_events.facts import ROCPROF1, Recorder, find_recorder
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -136,6 +136,8 @@ def _move_labels(database: duckdb.DuckDBPyConnection, stage: Path) -> None:
         target = path.with_name(f"new-{path.name}")
         database.execute(_MOVED.format(path=_quoted(path), target=_quoted(target)), {"label": _LABEL})
         target.replace(path)
+        if path.name.startswith("gpu_events-"):
+            typed_part(path).unlink(missing_ok=True)  # it has the labels still
     database.execute("DROP TABLE rank_labels")
 
 
