@@ -4,7 +4,14 @@
 -- before the call that recorded it. Where events of several files are read together, the number of the file
 -- stands above 32 bits of ids and 12 bits of devices.
 CREATE OR REPLACE TEMP TABLE device_waits AS
-WITH records AS (
+WITH waits AS MATERIALIZED (
+    -- The words of all calls that wait: DuckDB looks for them once a distinct name, and for patterns in every row.
+    SELECT event_id, name, correlation, external_id, start_ns, dur_ns
+    FROM read_parquet($host)
+    WHERE category IN ('runtime', 'driver')
+        AND (contains(name, 'Sync') OR contains(name, 'Finish') OR contains(name, 'Wait'))
+),
+records AS (
     SELECT
         TRY_CAST(args ->> '$.correlation' AS BIGINT) | (event_id >> 32 << 32) AS correlation,
         any_value(TRY_CAST(args ->> '$.device' AS INTEGER) + (event_id >> 32 << 12)) AS device,
@@ -39,12 +46,11 @@ calls AS (
         start_ns,
         start_ns + dur_ns AS end_ns,
         calls_to(name, 'wait for a device') AS is_of_device
-    FROM read_parquet($host) AS host
+    FROM waits AS host
     LEFT JOIN records ON records.correlation = host.correlation
     LEFT JOIN only_device ON only_device.file = host.event_id >> 32
     LEFT JOIN read_backs ON read_backs.file = host.event_id >> 32 AND read_backs.external_id = host.external_id
-    WHERE category IN ('runtime', 'driver')
-        AND (calls_to(name, 'wait for a device') OR calls_to(name, 'wait for a stream'))
+    WHERE calls_to(name, 'wait for a device') OR calls_to(name, 'wait for a stream')
 ),
 event_waits AS (
     SELECT
@@ -56,9 +62,8 @@ event_waits AS (
     JOIN read_parquet($host) AS recording
       ON recording.correlation = records.recorded_by
      AND contains(recording.name, 'EventRecord')
-    JOIN read_parquet($host) AS waiting
+    JOIN waits AS waiting
       ON waiting.correlation = records.correlation
-     AND waiting.category IN ('runtime', 'driver')
      AND waiting.event_id >> 32 = recording.event_id >> 32
      AND calls_to(waiting.name, 'wait for an event')
     -- The record names the device of the call, and the stream is of the event's.
