@@ -140,7 +140,7 @@ def _read(
     is_in_one = all(len(kept.get(part, ())) == 1 for part in PARTS)
     if not is_in_one or any(stage.glob("*.parquet")):  # DuckDB read a part, for something unusual
         return None
-    tables = {part: kept[part][0] for part in PARTS}
+    tables = {part: rows[0] for part, rows in kept.items()}
     drop_unusable_values(parts.document.metadata, losses)
     file = _File(path, folder, parts, losses, tables)
     return file if _is_plain(file) else None
@@ -214,13 +214,15 @@ def _assemble(
 
 def _write_parts(stage: Path, files: Sequence[_File]) -> None:
     """Write the parts of all files as one set, with the number of the file in ids and processes."""
-    for part in PARTS:
+    is_typed = all("gpu_typed" in file.tables for file in files)
+    for part in (*PARTS, "gpu_typed") if is_typed else PARTS:
         numbered = []
         for number, file in enumerate(files):
             rows, first_id = file.tables[part], number << FILE_BITS
             columns = {name: rows.column(name) for name in rows.column_names}
-            pids = pa.array([f"{number}{_BEHIND_NUMBER}{pid}" for pid in rows.column("pid").to_pylist()], pa.string())
-            columns["pid"] = pids.dictionary_encode()
+            if "pid" in columns:
+                pids = [f"{number}{_BEHIND_NUMBER}{pid}" for pid in columns["pid"].to_pylist()]
+                columns["pid"] = pa.array(pids, pa.string()).dictionary_encode()
             for name in ("event_id", *(_LINKS if part == "host" else ())):
                 columns[name] = pc.add(columns[name], first_id)
             numbered.append(pa.table(columns))
