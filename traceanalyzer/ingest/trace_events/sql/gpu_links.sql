@@ -24,12 +24,16 @@ shared AS (
     GROUP BY correlation
     HAVING min(work) <> max(work)
 ),
+-- The calls of the work: of fixed size but for names, so that they can spill to disk.
+launches AS MATERIALIZED (
+    SELECT slice_id, correlation, start_ns, dur_ns, name, raw_category, op_id, annotation_id, python_id
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver') AND correlation IN (SELECT correlation FROM recorded)
+),
 plain_launches AS (
     SELECT DISTINCT correlation
-    FROM read_parquet($slices)
-    WHERE category IN ('runtime', 'driver')
-        AND correlation IN (SELECT correlation FROM shared)
-        AND is_plain_launch(name)
+    FROM launches
+    WHERE correlation IN (SELECT correlation FROM shared) AND is_plain_launch(name)
 ),
 -- Ranks number their launches alike: where their processes lie in one file, an id that several use proves nothing.
 ambiguous AS (
@@ -47,8 +51,7 @@ grouped_calls AS (
         correlation,
         CAST(min(CAST(start_ns AS HUGEINT) * 1099511627776 + slice_id) & 1099511627775 AS BIGINT) AS slice_id,
         max(start_ns) > min(start_ns + dur_ns) AND (min(hash(name)) = max(hash(name)) OR count(*) > 4) AS is_shared
-    FROM read_parquet($slices)
-    WHERE category IN ('runtime', 'driver') AND correlation IN (SELECT correlation FROM recorded)
+    FROM launches
     GROUP BY correlation
 ),
 unproven AS (
@@ -78,9 +81,8 @@ calls AS (
         grouped_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id,
         -- HIP takes the grid of these in threads, and Kineto writes it so.
         raw_category = 'cuda_runtime' AND name IN ('hipExtModuleLaunchKernel', 'hipHccModuleLaunchKernel') AS counts_threads
-    FROM read_parquet($slices) AS slices
+    FROM launches
     JOIN grouped_calls USING (slice_id)
-    WHERE category IN ('runtime', 'driver')
 ),
 innermost AS (
     SELECT
