@@ -118,3 +118,11 @@ def test_categories_of_gpu_work_of_other_tools_begin_no_gpu_work() -> None:
     found = tables(begun([{**rows[0], "args": {"cpu": 3}}]))
     assert found["gpu_ops"] == []
     assert [(row["name"], row["category"]) for row in found["host_slices"]] == [("sched", "other")]
+
+
+def test_annotations_on_a_device_that_begin_and_end_are_no_slices_of_the_host() -> None:
+    mark = {"ph": "X", "cat": "gpu_user_annotation", "name": "forward", "pid": 0, "tid": 7, "ts": 40, "dur": 90}
+    expected, found = tables([*whole(), mark]), tables(whole() + begun([mark]))
+    assert [(row["name"], row["category"]) for row in found["async_slices"]] == [("forward", "gpu_annotation")]
+    for table in ("async_slices", "host_slices", "gpu_ops"):
+        assert without_ids(found[table]) == without_ids(expected[table])

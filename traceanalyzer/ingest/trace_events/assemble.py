@@ -244,8 +244,8 @@ class Assembler:
         if not self._has("begin_end"):
             return
         found = self._rows("begin_end")
-        self._open_ids, has_work = close_begins(self._database, self._stage, found, self._files("other"), self._losses)
-        self._kinds |= {"gpu"} if has_work else set()
+        self._open_ids, kinds = close_begins(self._database, self._stage, found, self._files("other"), self._losses)
+        self._kinds |= kinds
 
     def _end_open_events(self) -> None:
         """End events that never ended where the recording ends, and have their arguments say so."""

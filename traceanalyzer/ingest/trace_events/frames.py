@@ -63,10 +63,10 @@ class OpenBegins:
 
 def close_begins(
     database: duckdb.DuckDBPyConnection, stage: Path, rows: list[Row], others: list[str], losses: Losses
-) -> tuple[list[int], bool]:
-    """Write begin and end events as parts of slices and of GPU work.
+) -> tuple[list[int], set[str]]:
+    """Write begin and end events as parts of slices, of GPU work and of annotations on devices.
 
-    Returns the ids of those that never end, which end with their thread, and whether there is GPU work among them.
+    Returns the ids of those that never end, which end with their thread, and the classes that there are.
     """
     closed, open_ids = match_begins(rows, losses)
     columns = zip(_CLOSED_FIELDS, zip(*closed, strict=True) if closed else ((), (), ()), strict=True)
@@ -74,15 +74,16 @@ def close_begins(
     database.execute(sql("closed_begins"), {"other": others})
     database.unregister("closed_begins")
     work = stage / "gpu_events-begin-end.parquet"
-    for part, path in (("host", stage / BEGIN_END_PART), ("gpu_events", work)):
+    parts = {"host": stage / BEGIN_END_PART, "gpu_events": work, "other": stage / "other-begin-end.parquet"}
+    for part, path in parts.items():
         query = sql(part).rstrip().removesuffix(";")
         database.execute(f"COPY ({query}) TO $path ({PART_OPTIONS})", {"base": 0, "path": str(path)})
-    has_work = database.execute("SELECT count(*) FILTER (WHERE class = 'gpu') > 0 FROM chunk").fetchall()[0][0]
+    classes = {kind for (kind,) in database.execute("SELECT DISTINCT class FROM chunk").fetchall()}
     database.execute("DROP TABLE chunk")
-    if has_work:
+    if "gpu" in classes:
         type_gpu_work(database, [str(work)], stage / "gpu-begin-end.parquet")
     work.unlink()
-    return open_ids, has_work
+    return open_ids, classes
 
 
 def match_begins(rows: list[Row], losses: Losses) -> tuple[list[tuple[int, int | None, int]], list[int]]:

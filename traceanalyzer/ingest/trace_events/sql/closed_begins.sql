@@ -8,14 +8,18 @@ WITH begins AS (
 )
 SELECT
     begins.event_id AS position,
-    CASE WHEN is_work THEN 'gpu' ELSE 'host' END AS class,
+    'X' AS phase,
+    CASE WHEN is_work THEN 'gpu' WHEN begins.category = 'gpu_annotation' THEN 'async' ELSE 'host' END AS class,
     CASE
-        WHEN is_work OR begins.category IN ('annotation', 'cpu_op', 'python', 'runtime', 'driver') THEN begins.category
+        WHEN is_work OR begins.category IN ('gpu_annotation', 'annotation', 'cpu_op', 'python', 'runtime', 'driver') THEN begins.category
         ELSE 'other'
     END AS category,
     begins.raw_category, begins.name, begins.pid, begins.tid, begins.start_ns,
     CASE WHEN is_work AND end_id IS NULL THEN 0 ELSE closed_begins.dur_ns END AS dur_ns,
     coalesce(begins.args, ends.args) AS args,
+    begins.id, begins.id2, begins.bp, begins.scope,
+    FALSE AS binds, FALSE AS flow_in, FALSE AS flow_out,
+    0 AS lost_flows,
     NULL AS loss
 FROM begins
 JOIN closed_begins ON closed_begins.event_id = begins.event_id
