@@ -133,3 +133,18 @@ def test_a_kernel_without_an_id_is_that_of_the_launch_in_its_operator(
     tables = read(events(operator(1), *calls, *kernels))
     assert [row["launch_id"] for row in tables["gpu_ops"]] == linked
     assert {row["cpu_op_id"] for row in tables["gpu_ops"]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "lag", "is_ranks"), [(10, 0, False), (3, 0, False), (3, 7, True), (2, 7, True), (3, 750, True)]
+)
+def test_ids_that_begin_anew_after_few_are_no_ranks(rounds: int, lag: int, is_ranks: bool) -> None:
+    """Ids of ranks that launch together fall or stay with each launch; one counter falls once a round."""
+    size = 16
+    starts = [
+        (n + 1, (100 * n + lag * r if lag else 100 * (n + size * r)) + 1) for r in range(rounds) for n in range(size)
+    ]
+    lines = [line for id_, ts in starts for line in (call(id_, ts, "cudaLaunchKernel"), kernel(id_, ts + 30))]
+    tables = read(events(*lines))
+    assert ("several-processes" in tables.defects) == is_ranks
+    assert {row["launch_id"] for row in tables["gpu_ops"]} == {None}

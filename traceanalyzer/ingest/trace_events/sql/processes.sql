@@ -27,6 +27,24 @@ launches AS (
     WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL AND contains(name, 'Launch')
     GROUP BY pid, correlation, name
 ),
+-- A recorder whose numbers begin anew after few counts up between: they fall about once a round. Those of ranks, which
+-- launch at the same time, fall or stay with every launch.
+cyclic AS (
+    SELECT pid, name
+    FROM (
+        SELECT
+            pid, name,
+            count(*) OVER (PARTITION BY pid, name, correlation) AS round_count,
+            correlation <= lag(correlation) OVER (PARTITION BY pid, name ORDER BY start_ns, correlation) AS falls
+        FROM (
+            SELECT DISTINCT pid, name, correlation, start_ns
+            FROM read_parquet($host)
+            WHERE category IN ('runtime', 'driver') AND correlation IS NOT NULL AND contains(name, 'Launch')
+        )
+    )
+    GROUP BY pid, name
+    HAVING max(round_count) > 2 AND count(*) FILTER (WHERE falls) < 2 * max(round_count)
+),
 -- A number that a tenth of many launches have, or a third of few, is none of a launch, but what a recorder writes where it
 -- knows none.
 repeated AS (
@@ -36,6 +54,7 @@ repeated AS (
             WHERE launch_count <= greatest(64, all_count / 10) AND launch_count <= greatest(8, all_count / 3)
         ) AS repeated_count
     FROM (SELECT *, sum(launch_count) OVER (PARTITION BY pid) AS all_count FROM launches)
+    ANTI JOIN cyclic USING (pid, name)
     GROUP BY pid
 ),
 names AS (
