@@ -154,3 +154,21 @@ def test_range_without_a_duration_holds_nothing_that_follows_it(tmp_path: Path) 
         found = run.connection.sql("SELECT defect, defect_count FROM canonical.defects").fetchall()
     assert ("block 3",) not in names
     assert found == [("bad-duration", 1)]
+
+
+@pytest.mark.parametrize(
+    ("after_us", "last"),
+    [
+        (5_020, (False, None, 1_000)),
+        (5_900, (False, None, 1_880)),
+        (9_000, (True, "end not in the trace", 890)),
+    ],
+)
+def test_a_step_ends_with_its_own_work_where_what_follows_comes_a_step_later(
+    tmp_path: Path, after_us: int, last: tuple[bool, str | None, int]
+) -> None:
+    path = kineto(tmp_path, 5, launched(after_us, 99), launches_in_last=False)
+    with open_run(path, store=tmp_path / "store", jobs=1) as run:
+        rows = run.connection.sql("SELECT NOT kept, drop_reason, dur_ns // 1000 FROM steps ORDER BY step").fetchall()
+    assert rows[1:4] == [(False, None, 1_000)] * 3
+    assert rows[4] == last

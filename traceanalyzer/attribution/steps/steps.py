@@ -216,9 +216,13 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
         return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
     edges = [step.start for step in host.steps] + [host.steps[-1].end]
     firsts = _first_launched(ops, _main_stream(ops), edges)
+    within = ops.linked
     if host.steps[-1].is_cut:
         firsts[-1] = None  # no work belongs to what came after the recording
-    work_end = int(ops.end[ops.linked].max())
+    elif _follows_late(ops, firsts, host.steps):
+        firsts[-1] = None
+        within = ops.linked & (ops.launch_start < edges[-1])
+    work_end = int(ops.end[within].max())
     at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
     steps = []
     for i, step in enumerate(host.steps):
@@ -231,6 +235,19 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
             end, is_open = max(work_end, host.steps[i + 1].start), False
         steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
     return _with_run_in(drop_steps(steps), ops, host.source)
+
+
+def _follows_late(ops: DeviceOps, firsts: Sequence[int | None], steps: Sequence[HostStep]) -> bool:
+    """Return whether the work after the last step is of something else: no step before it waited as long for the next.
+
+    A step ends where the work of the next one begins. What is launched a whole step later and more is no next step.
+    """
+    first, following = firsts[-2:]
+    if following is None or following == first or len(steps) <= MIN_KEPT_STEPS:
+        return False
+    waits = [int(ops.launch_start[at]) - step.end for step, at in zip(steps, firsts[1:], strict=True) if at is not None]
+    length = float(np.median([after.start - before.start for before, after in pairwise(steps)]))
+    return waits[-1] > max(length, 2 * max(waits[:-1]))
 
 
 def _with_run_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
