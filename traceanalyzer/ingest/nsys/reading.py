@@ -25,6 +25,7 @@ from traceanalyzer.ingest.nsys.masks import (
     above,
     both,
     count,
+    differs,
     either,
     finite_ones,
     known,
@@ -34,7 +35,7 @@ from traceanalyzer.ingest.nsys.masks import (
 )
 from traceanalyzer.ingest.nsys.masks import Column as Array
 from traceanalyzer.ingest.nsys.source import ExportSource, RowSource
-from traceanalyzer.ingest.nsys.tables import BY_RELATION, TABLES, ColumnSpec, TableLayout
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES, ColumnSpec, TableLayout
 from traceanalyzer.schema import parquet_options
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
@@ -230,6 +231,11 @@ def _repair_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -
             rows = rows.filter(timed)
     if "end" not in rows.schema.names:
         return rows
+    if layout.table.relation in GPU_RELATIONS:
+        # CUPTI writes zeros where it could not collect the times of work.
+        timed = either(differs(rows.column("start"), 0), differs(rows.column("end"), 0))
+        defects.add("no-times", count(negated(timed)), layout.stored_name)
+        rows = rows.filter(timed)
     start, end = rows.column("start"), rows.column("end")
     backwards = less(end, start)
     if count(backwards):
