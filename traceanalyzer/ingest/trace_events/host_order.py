@@ -219,18 +219,21 @@ def _outlasting(
 
     Beside each, how long it may have run at most.
     """
-    starts, durations = start_ns[order], dur_ns[order]
+    operators = np.flatnonzero(is_operator[order])
     bounds = np.flatnonzero(np.diff(thread_id[order], prepend=NONE, append=NONE))
-    counts, firsts = np.diff(bounds), bounds[:-1]
-    lasts = durations > _TIMES_ITS_THREAD * np.repeat(starts[bounds[1:] - 1] - starts[firsts], counts) + _ROUNDING_NS
-    ends, found = starts + durations, list[tuple[int, int]]()
-    candidates = np.flatnonzero(lasts & is_operator[order])
-    for at in candidates.tolist() if len(candidates) <= _MOST_OUTLASTING else ():
-        before = slice(firsts[np.searchsorted(firsts, at, "right") - 1], at)
-        around = ends[before][ends[before] > starts[at]]
-        if len(around) and around.max() + _ROUNDING_NS < ends[at]:
-            found.append((order[at], around.min() - starts[at]))
-            ends[at] = starts[at]
+    spans_ns = start_ns[order[bounds[1:] - 1]] - start_ns[order[bounds[:-1]]]
+    thread = np.searchsorted(bounds, operators, "right") - 1
+    candidates = operators[dur_ns[order[operators]] > _TIMES_ITS_THREAD * spans_ns[thread] + _ROUNDING_NS]
+    found = list[tuple[int, int]]()
+    if 0 < len(candidates) <= _MOST_OUTLASTING:
+        starts = start_ns[order]
+        ends = starts + dur_ns[order]
+        for at in candidates.tolist():
+            before = slice(bounds[np.searchsorted(bounds, at, "right") - 1], at)
+            around = ends[before][ends[before] > starts[at]]
+            if len(around) and around.max() + _ROUNDING_NS < ends[at]:
+                found.append((order[at], around.min() - starts[at]))
+                ends[at] = starts[at]
     rows, most_ns = np.array(found, np.int64).reshape(-1, 2).T
     return rows, most_ns
 
