@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from traceanalyzer.ingest import EXPECTED
 from traceanalyzer.ingest.trace_events.stream import read_head
 from traceanalyzer.ingest.unread_formats import EXPORT_COUNTERS, other_content, unread_database
 
@@ -390,8 +391,6 @@ def hint_for_folder(files: Sequence[Path]) -> str:
     full = (file for file in files if file.stat().st_size > 0)
     others = [(file.name, other) for file in full if (other := other_format(file) or other_json(file))]
     if not others:
-        return (
-            "expected PyTorch profiler JSON (.json, .json.gz), Nsight Systems SQLite, or a profile of XLA (.xplane.pb)"
-        )
+        return EXPECTED
     name, (what, hint) = others[0]
     return f"{name} is {what}: {hint}"

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from traceanalyzer.discovery import RunSources, discover, natural_key
 from traceanalyzer.discovery.finding import left_behind, look
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import EXPECTED
 from traceanalyzer.ingest.formats import ingesters
 from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed import LIMITS, ArchiveIngester
@@ -179,8 +180,7 @@ def recognise(run: RemoteRun, opened_store: Store) -> RunSources:
     problems = [(item.url, problem) for item in ordered if (problem := known[item.url].problem)]
     unreadable = tuple(TraceAnalyzerError(what, url, hint or None) for url, (what, hint) in problems)
     if not sources:
-        hint = "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
-        raise unreadable[0] if unreadable else TraceAnalyzerError("no traces in this folder", str(run.root), hint)
+        raise unreadable[0] if unreadable else TraceAnalyzerError("no traces in this folder", str(run.root), EXPECTED)
     named = {item.run_name: item for item, _ in sources if item.url not in run.named}
     left = left_behind(named, (item.run_name for item, reader in sources if not reader.name.startswith("ncu")))
     kept = tuple((item, reader) for item, reader in sources if item.url in run.named or item.run_name not in left)

@@ -11,6 +11,11 @@ from msgspec import Struct, field
 
 # In the folder of an archive's traces: which member each part of it was.
 MEMBERS_NAME = "members.json"
+# What to give where nothing could be read.
+EXPECTED = (
+    "expected JSON of PyTorch's profiler (.json, .json.gz), SQLite of Nsight Systems, a profile of XLA (.xplane.pb), "
+    "or what a profiler of AMD wrote (.csv, .json, .db, .rpd)"
+)
 
 
 class Sized(Protocol):

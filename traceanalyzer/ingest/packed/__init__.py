@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest import MEMBERS_NAME, Ingester, IngestOptions
+from traceanalyzer.ingest import EXPECTED, MEMBERS_NAME, Ingester, IngestOptions
 from traceanalyzer.ingest.nsys import is_report
 from traceanalyzer.ingest.packed.archives import (
     below_common,
@@ -127,8 +127,7 @@ class ArchiveIngester:
             hint = "export it to SQLite with `nsys export --type sqlite`, or unpack the archive"
             raise TraceAnalyzerError(f"holds a report of Nsight Systems, {min(missed)}", path, hint)
         if not names:
-            hint = "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite in it"
-            raise TraceAnalyzerError("no traces in this archive", path, hint)
+            raise TraceAnalyzerError("no traces in this archive", path, EXPECTED)
         if nested:
             hint = "unpack both, and give the folder: what is in it could be a rank of this run"
             raise TraceAnalyzerError(f"holds another archive, {min(nested)}, which is not opened", path, hint)
